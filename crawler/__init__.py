@@ -1,0 +1,1 @@
+"""Seedbed: a distributed Scrapy crawl on Redis and MongoDB that loses nothing."""

@@ -1,0 +1,146 @@
+"""All settings, read once into one frozen, validated object.
+
+A value comes from Scrapy's settings where one is set there (`-s NAME=…`, `custom_settings`, a project's settings
+module), else from the environment variable NAME, else from the file that NAME_FILE names, else from the default.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Meta
+from scrapy.settings import BaseSettings
+
+from crawler.errors import ConfigError
+
+Positive = Annotated[float, Meta(gt=0)]
+NotNegative = Annotated[float, Meta(ge=0)]
+Count = Annotated[int, Meta(ge=1)]
+Size = Annotated[int, Meta(ge=0)]
+Port = Annotated[int, Meta(ge=0, le=65535)]
+Ratio = Annotated[float, Meta(gt=0, lt=1)]
+
+REDIS_SCHEMES = ("redis", "rediss", "redis+sentinel", "redis+cluster", "rediss+cluster", "unix")
+MONGO_SCHEMES = ("mongodb", "mongodb+srv")
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True, rename="upper"):
+    """Hold every setting of the worker, the exporter and the commands; docs/settings.md explains each."""
+
+    redis_url: str = "redis://127.0.0.1:6379/0"
+    redis_username: str = ""
+    redis_password: str = ""
+    mongo_uri: str = "mongodb://127.0.0.1:27017"
+    mongo_username: str = ""
+    mongo_password: str = ""
+    mongo_database: Annotated[str, Meta(pattern=r'^[^/\\. "$*<>:|?\x00]{1,63}$')] = "crawl"
+
+    #: Before the spider's name in every key, for projects that share a Redis and name a spider alike.
+    frontier_namespace: Annotated[str, Meta(pattern=r"^[\w.-]*$")] = ""
+    #: A worker that has not been heard of for this long is dead, and its leases go back.
+    frontier_lease_s: Annotated[float, Meta(ge=1)] = 30.0
+    #: Seeds that a worker takes ahead of its downloads; 0: four times CONCURRENT_REQUESTS.
+    frontier_prefetch: Size = 0
+    #: How long links and acknowledgements may wait for company before they go to Redis.
+    frontier_flush_s: Positive = 0.1
+    #: Links and acknowledgements that go to Redis in one call at most.
+    frontier_batch: Count = 512
+    #: Links and acknowledgements that wait in the worker before it stops taking seeds.
+    frontier_outbox: Count = 20_000
+    #: How often an idle worker asks for work, at the most and at the least.
+    frontier_poll_s: Positive = 0.9
+    #: Deaths of a worker with this seed alone in hand before the seed is set aside.
+    frontier_max_deaths: Count = 3
+    #: Whether a worker ends when the whole crawl is complete, or waits for new seeds.
+    close_when_complete: bool = True
+
+    dedup: Literal["bloom", "exact", "off"] = "bloom"
+    dedup_capacity: Count = 10_000_000
+    dedup_error_rate: Ratio = 0.001
+    #: Whether what was seen is remembered after the crawl is complete.
+    dedup_keep: bool = False
+
+    #: Whether pages and items go to MongoDB.
+    storage: bool = True
+    store_batch_docs: Count = 500
+    store_batch_bytes: Count = 4 << 20
+    store_flush_s: Positive = 3.0
+    store_buffer_bytes: Count = 64 << 20
+
+    metrics_host: str = "0.0.0.0"
+    #: Where the worker serves /metrics; 0 takes a free port, and "off" none.
+    metrics_port: Port | Literal["off"] = "off"
+    exporter_port: Port = 9410
+    #: Touched by a worker whose event loop runs; its container's health check reads its age.
+    heartbeat_file: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse what the types alone let through."""
+        for name, url, schemes in (
+            ("REDIS_URL", self.redis_url, REDIS_SCHEMES),
+            ("MONGO_URI", self.mongo_uri, MONGO_SCHEMES),
+        ):
+            scheme = urlsplit(url).scheme
+            if scheme not in schemes:
+                wanted = " or ".join(f"{scheme}://" for scheme in schemes)
+                raise ConfigError(f"{name}={_shown(name, url)}: an address that begins with {wanted} is wanted")
+
+    @classmethod
+    def from_environ(cls, environ: Mapping[str, str] | None = None) -> Self:
+        """Read the settings from *environ* (default: the process's) and the files that it names.
+
+        Raises ConfigError, which names the variable at fault.
+        """
+        return cls._build({}, os.environ if environ is None else environ)
+
+    @classmethod
+    def from_settings(cls, settings: BaseSettings) -> Self:
+        """Read the settings from Scrapy's, then from the environment.
+
+        Raises ConfigError, which names the setting at fault.
+        """
+        given = {name: settings.get(name) for name in cls.names() if settings.get(name) is not None}
+        return cls._build(given, os.environ)
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """Return the names of all settings, as the environment has them."""
+        return cls.__struct_encode_fields__
+
+    @classmethod
+    def _build(cls, given: Mapping[str, Any], environ: Mapping[str, str]) -> Self:
+        values: dict[str, Any] = {}
+        for name in cls.names():
+            if name in given:
+                values[name] = given[name]
+            elif environ.get(name):
+                values[name] = environ[name]
+            elif path := environ.get(f"{name}_FILE"):
+                values[name] = _read(f"{name}_FILE", path)
+        try:
+            return msgspec.convert(values, cls, strict=False)
+        except msgspec.ValidationError as error:
+            if isinstance(error.__cause__, ConfigError):
+                raise error.__cause__ from None
+            what, _, path = str(error).partition(" - at `$.")
+            name = path.rstrip("`")
+            raise ConfigError(f"{name}={_shown(name, values.get(name))}: {what}") from None
+
+
+def _read(variable: str, path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{variable}={path}: the file can't be read ({error})") from None
+
+
+def _shown(name: str, value: object) -> str:
+    """Show a wrong value, but never a password."""
+    if "PASSWORD" in name:
+        return "(hidden)"
+    text = str(value)
+    parts = urlsplit(text)
+    return text.replace(parts.netloc, "***@" + parts.netloc.rpartition("@")[2]) if "@" in parts.netloc else text

@@ -1,0 +1,84 @@
+"""The names of all keys in Redis: the only place that spells them (docs/keyspace.md explains each)."""
+
+from dataclasses import dataclass
+
+#: Set of the tags of all spiders that have a frontier here. It has no hash tag: no script touches it.
+SPIDERS = "seedbed:spiders"
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """Name the keys of one spider; all carry its hash tag, so that they live on one node of a cluster."""
+
+    tag: str
+
+    @classmethod
+    def of(cls, spider: str, namespace: str = "") -> "Keys":
+        """Return the keys of the spider named *spider* in *namespace*."""
+        return cls(f"{namespace}/{spider}" if namespace else spider)
+
+    def __call__(self, part: str) -> str:
+        """Return the key of this spider that is named *part*."""
+        return f"{{{self.tag}}}:{part}"
+
+    @property
+    def base(self) -> str:
+        """The prefix of the keys that only a script can name: one list a priority, and one a waiting host."""
+        return self("")
+
+    @property
+    def meta(self) -> str:
+        """Hash: counters (accepted, done, removed, filtered, parked), state, epoch, what the filter was made for."""
+        return self("meta")
+
+    @property
+    def priorities(self) -> str:
+        """Sorted set: each priority that has an inbox list, scored by itself."""
+        return self("priorities")
+
+    def inbox(self, priority: int) -> str:
+        """List: the seeds of one priority, oldest first."""
+        return self(f"inbox:{priority}")
+
+    @property
+    def busy(self) -> str:
+        """Sorted set: each host that must wait or has seeds set apart, scored by its next turn (ms, server time)."""
+        return self("busy")
+
+    @property
+    def suspects(self) -> str:
+        """List: packed leases of dead workers, to be run alone."""
+        return self("suspects")
+
+    @property
+    def dead(self) -> str:
+        """Hash: dead seeds by number, packed with their reason."""
+        return self("dead")
+
+    @property
+    def workers(self) -> str:
+        """Sorted set: worker ids, scored by the time until which their leases hold (ms, server time)."""
+        return self("workers")
+
+    @property
+    def starting(self) -> str:
+        """Set: the workers whose spider has not yet given all of its start requests."""
+        return self("starting")
+
+    def session(self, worker: str) -> str:
+        """Hash: one worker's last sequence number and what it told of itself."""
+        return self(f"session:{worker}")
+
+    def leases(self, worker: str) -> str:
+        """Hash: the seeds that one worker holds, packed, by token."""
+        return self(f"leases:{worker}")
+
+    @property
+    def starts(self) -> str:
+        """Set: fingerprints of the start requests that this crawl has admitted."""
+        return self("starts")
+
+    @property
+    def seen(self) -> str:
+        """Bloom filter or set: fingerprints seen; bitmaps carry a layer and a block behind this name."""
+        return self("seen")
