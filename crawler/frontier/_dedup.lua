@@ -1,0 +1,191 @@
+-- admit(dedup, fingerprints) -> {1 or 0 for each: new or seen}, or nil and why not
+-- forget(dedup)                needs key and meta alone, and undoes whatever settings the filter was made with
+--
+-- Stands in front of a script, so that a link is noted as seen in the same atomic step that queues it.
+--
+-- | field of dedup | meaning                                                                      |
+-- | mode           | 'bloom' (BF.* where the server has it, else bitmaps), 'bitmap', 'exact', 'off' |
+-- | capacity       | fingerprints planned for; past them the filter grows                         |
+-- | error_rate     | share of new links that may be taken for seen, over all layers               |
+-- | key            | Bloom filter or set; bitmaps are key:<layer>:<block>                         |
+-- | meta           | hash: dedup = what the filter was made for, seen = fingerprints in it         |
+--
+-- All reads come before the first write. Redis refuses a script's first write or none (out of memory, wrong type), so
+-- a script that calls admit before it writes anything else does all of its work or nothing.
+local admit, forget
+do
+  -- A bitmap's string, with its header, just fills one of the allocator's size classes (256 KiB); a new one is zeroed
+  -- in a moment, and the last one wastes little.
+  local BLOCK_BITS = 8 * (256 * 1024 - 16)
+  -- Lua passes at most about 8,000 arguments to a call.
+  local CHUNK = 4000
+
+  local function each_chunk(list, call)
+    for first = 1, #list, CHUNK do call(first, math.min(first + CHUNK - 1, #list)) end
+  end
+
+  -- Layer i holds capacity * 2^i at error_rate / 2^(i+1): however many there are, their errors add up to error_rate.
+  local function layer(dedup, i)
+    local hashes = i + 1 - math.log(dedup.error_rate) / math.log(2)
+    local bits = math.ceil(dedup.capacity * 2 ^ i * hashes / math.log(2))
+    local blocks = math.ceil(bits / BLOCK_BITS)
+    return {
+      prefix = dedup.key .. ':' .. i .. ':',
+      blocks = blocks,
+      bits = blocks == 1 and bits or BLOCK_BITS,
+      hashes = math.ceil(hashes),
+      full = dedup.capacity * (2 ^ (i + 1) - 1),
+    }
+  end
+
+  -- The layers in use when `count` fingerprints are stored; the last has room for the next.
+  local function layers(dedup, count)
+    local all = {}
+    repeat all[#all + 1] = layer(dedup, #all) until all[#all].full > count
+    return all
+  end
+
+  -- One block and, by enhanced double hashing, `hashes` bits of it. Hashed anew, as a fingerprint may be anything.
+  local function bits_of(layer, fingerprint)
+    local hex = redis.sha1hex(fingerprint)
+    local block = tonumber(hex:sub(1, 8), 16) % layer.blocks
+    local bit = tonumber(hex:sub(9, 20), 16) % layer.bits
+    local step = tonumber(hex:sub(21, 32), 16) % layer.bits
+    local bits = {}
+    for i = 1, layer.hashes do
+      bits[i] = bit
+      bit = (bit + step) % layer.bits
+      step = (step + i) % layer.bits
+    end
+    return layer.prefix .. block, bits
+  end
+
+  local function has(layer, fingerprint)
+    local key, bits = bits_of(layer, fingerprint)
+    local command = {'BITFIELD_RO', key}
+    for _, bit in ipairs(bits) do
+      command[#command + 1] = 'GET'
+      command[#command + 1] = 'u1'
+      command[#command + 1] = bit
+    end
+    for _, set in ipairs(redis.call(unpack(command))) do
+      if set == 0 then return false end
+    end
+    return true
+  end
+
+  local function put(layer, fingerprint)
+    local key, bits = bits_of(layer, fingerprint)
+    -- Naming the block's end gives the string its whole size at once; each growth would leave half of it spare.
+    local command = {'BITFIELD', key, 'SET', 'u1', layer.bits, 0}
+    for _, bit in ipairs(bits) do
+      command[#command + 1] = 'SET'
+      command[#command + 1] = 'u1'
+      command[#command + 1] = bit
+      command[#command + 1] = 1
+    end
+    redis.call(unpack(command))
+  end
+
+  local admit_to = {}
+
+  function admit_to.bitmap(dedup, fingerprints, count)
+    local filled, new, unseen = layers(dedup, count), {}, {}
+    for i, fingerprint in ipairs(fingerprints) do
+      local seen = unseen[fingerprint]
+      for l = #filled, 1, -1 do seen = seen or has(filled[l], fingerprint) end
+      unseen[fingerprint] = true
+      new[i] = seen and 0 or 1
+    end
+    for i, fingerprint in ipairs(fingerprints) do
+      if new[i] == 1 then
+        if count >= filled[#filled].full then filled = layers(dedup, count) end
+        put(filled[#filled], fingerprint)
+        count = count + 1
+      end
+    end
+    return new
+  end
+
+  function admit_to.exact(dedup, fingerprints)
+    local new, unseen, added = {}, {}, {}
+    each_chunk(fingerprints, function(first, last)
+      local seen = redis.call('SMISMEMBER', dedup.key, unpack(fingerprints, first, last))
+      for i = first, last do
+        local fingerprint = fingerprints[i]
+        new[i] = (unseen[fingerprint] or seen[i - first + 1] == 1) and 0 or 1
+        if new[i] == 1 then added[#added + 1] = fingerprint end
+        unseen[fingerprint] = true
+      end
+    end)
+    each_chunk(added, function(first, last) redis.call('SADD', dedup.key, unpack(added, first, last)) end)
+    return new
+  end
+
+  function admit_to.bloom(dedup, fingerprints)
+    local new = {}
+    each_chunk(fingerprints, function(first, last)
+      local added = redis.call('BF.INSERT', dedup.key, 'CAPACITY', dedup.capacity, 'ERROR', dedup.error_rate,
+        'EXPANSION', 2, 'ITEMS', unpack(fingerprints, first, last))
+      -- An answer that is an error (the filter could not grow) counts as new: a page twice is better than never.
+      for i = first, last do new[i] = added[i - first + 1] == 0 and 0 or 1 end
+    end)
+    return new
+  end
+
+  local function limits(dedup)
+    if dedup.mode == 'exact' then return '' end
+    return ' capacity=' .. dedup.capacity .. ' error_rate=' .. dedup.error_rate
+  end
+
+  local function layout_for(dedup)
+    if dedup.mode ~= 'bloom' then return dedup.mode end
+    local answer = redis.pcall('BF.EXISTS', dedup.key, '')
+    local unknown = type(answer) == 'table' and answer.err and answer.err:find('[Uu]nknown .*command')
+    return unknown and 'bitmap' or 'bloom'
+  end
+
+  function admit(dedup, fingerprints)
+    local new = {}
+    if dedup.mode == 'off' then
+      for i = 1, #fingerprints do new[i] = 1 end
+      return new
+    end
+    local noted = redis.call('HMGET', dedup.meta, 'dedup', 'seen')
+    local made, count = noted[1], tonumber(noted[2] or 0)
+    local layout = made and made:match('^%a+')
+    if not made then
+      local found = redis.call('TYPE', dedup.key).ok
+      if found ~= 'none' then
+        return nil, 'DEDUP ' .. dedup.key .. ' holds a ' .. found .. ' of which ' .. dedup.meta ..
+          ' says nothing: something else wrote it; delete or rename it, or use another key'
+      end
+      layout = layout_for(dedup)
+    elseif made ~= layout .. limits(dedup) or not (layout == dedup.mode or layout .. dedup.mode == 'bitmapbloom') then
+      return nil, 'DEDUP ' .. dedup.key .. ' was made for "' .. made .. '" and can\'t serve "' .. dedup.mode ..
+        limits(dedup) .. '": set that back, or clear what was seen'
+    end
+
+    new = admit_to[layout](dedup, fingerprints, count)
+    local added = 0
+    for i = 1, #new do added = added + new[i] end
+    if added > 0 then
+      if not made then redis.call('HSET', dedup.meta, 'dedup', layout .. limits(dedup)) end
+      redis.call('HINCRBY', dedup.meta, 'seen', added)
+    end
+    return new
+  end
+
+  function forget(dedup)
+    local noted = redis.call('HMGET', dedup.meta, 'dedup', 'seen')
+    redis.call('UNLINK', dedup.key)
+    local capacity, error_rate = (noted[1] or ''):match('^bitmap capacity=(%S+) error_rate=(%S+)$')
+    if capacity then
+      local made = {key = dedup.key, capacity = capacity, error_rate = error_rate}
+      for _, layer in ipairs(layers(made, tonumber(noted[2] or 0))) do
+        for block = 0, layer.blocks - 1 do redis.call('UNLINK', layer.prefix .. block) end
+      end
+    end
+    redis.call('HDEL', dedup.meta, 'dedup', 'seen')
+  end
+end

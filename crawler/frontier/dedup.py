@@ -1,0 +1,32 @@
+"""What decides whether a link is new: the settings of `_dedup.lua`, which does the work inside Redis."""
+
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Literal, Self
+
+from crawler.config import Config
+
+#: To stand in front of a script that calls `admit` or `forget`; see there for the table that they take.
+LUA = (files(__package__) / "_dedup.lua").read_text(encoding="ascii")
+
+
+@dataclass(frozen=True, slots=True)
+class Dedup:
+    """Hold what a filter is made for; a filter made for something else is refused by the script, in words."""
+
+    #: "bloom" takes the server's Bloom filter where it has one, else bitmaps.
+    mode: Literal["bloom", "bitmap", "exact", "off"]
+    #: Fingerprints planned for; past them the filter grows.
+    capacity: int
+    #: Share of new links that may be taken for seen.
+    error_rate: float
+
+    @classmethod
+    def of(cls, config: Config) -> Self:
+        """Return what *config* asks for."""
+        return cls(config.dedup, config.dedup_capacity, config.dedup_error_rate)
+
+    @property
+    def argv(self) -> tuple[str, str, str]:
+        """Return mode, capacity and error rate as arguments of a script."""
+        return self.mode, str(self.capacity), repr(self.error_rate)
