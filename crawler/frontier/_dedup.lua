@@ -62,14 +62,8 @@ do
 
   local function has(layer, fingerprint)
     local key, bits = bits_of(layer, fingerprint)
-    local command = {'BITFIELD_RO', key}
     for _, bit in ipairs(bits) do
-      command[#command + 1] = 'GET'
-      command[#command + 1] = 'u1'
-      command[#command + 1] = bit
-    end
-    for _, set in ipairs(redis.call(unpack(command))) do
-      if set == 0 then return false end
+      if redis.call('GETBIT', key, bit) == 0 then return false end
     end
     return true
   end
@@ -77,12 +71,12 @@ do
   local function put(layer, fingerprint)
     local key, bits = bits_of(layer, fingerprint)
     -- Naming the block's end gives the string its whole size at once; each growth would leave half of it spare.
-    local command = {'BITFIELD', key, 'SET', 'u1', layer.bits, 0}
+    local command = {'BITFIELD', key, 'SET', 'u1', layer.bits, '0'}
     for _, bit in ipairs(bits) do
       command[#command + 1] = 'SET'
       command[#command + 1] = 'u1'
       command[#command + 1] = bit
-      command[#command + 1] = 1
+      command[#command + 1] = '1'
     end
     redis.call(unpack(command))
   end
