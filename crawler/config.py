@@ -5,6 +5,7 @@ module), else from the environment variable NAME, else from the file that NAME_F
 """
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -23,7 +24,7 @@ Size = Annotated[int, Meta(ge=0)]
 Port = Annotated[int, Meta(ge=0, le=65535)]
 Ratio = Annotated[float, Meta(gt=0, lt=1)]
 
-REDIS_SCHEMES = ("redis", "rediss", "redis+sentinel", "redis+cluster", "rediss+cluster", "unix")
+REDIS_SCHEMES = ("redis", "rediss", "unix")
 MONGO_SCHEMES = ("mongodb", "mongodb+srv")
 
 
@@ -71,11 +72,13 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, rename="upper"):
     store_buffer_bytes: Count = 64 << 20
 
     metrics_host: str = "0.0.0.0"
-    #: Where the worker serves /metrics; 0 takes a free port, and "off" none.
-    metrics_port: Port | Literal["off"] = "off"
+    #: Where the worker serves /metrics: a port, the first free one of a range (9400-9409), any free one (0), or "off".
+    metrics_port: int | str = "off"
     exporter_port: Port = 9410
     #: Touched by a worker whose event loop runs; its container's health check reads its age.
     heartbeat_file: str = ""
+    #: A worker with a heartbeat file whose event loop stands still for this long ends itself.
+    watchdog_s: Annotated[float, Meta(ge=2)] = 60.0
 
     def __post_init__(self) -> None:
         """Refuse what the types alone let through."""
@@ -87,6 +90,14 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, rename="upper"):
             if scheme not in schemes:
                 wanted = " or ".join(f"{scheme}://" for scheme in schemes)
                 raise ConfigError(f"{name}={_shown(name, url)}: an address that begins with {wanted} is wanted")
+        if self.metrics_port != "off" and (not self.metrics_ports or self.metrics_ports[-1] > 65535):
+            raise ConfigError(f"METRICS_PORT={self.metrics_port}: a port, a range like 9400-9409, 0 or off is wanted")
+
+    @property
+    def metrics_ports(self) -> range:
+        """Return the ports to try for the worker's /metrics; empty when it is off."""
+        ports = re.fullmatch(r"(\d+)(?:-(\d+))?", str(self.metrics_port))
+        return range(int(ports[1]), int(ports[2] or ports[1]) + 1) if ports else range(0)
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str] | None = None) -> Self:
