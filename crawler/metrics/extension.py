@@ -1,0 +1,101 @@
+"""The extension that serves a worker's /metrics."""
+
+import logging
+import time
+from typing import Self
+
+from prometheus_client import ProcessCollector, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from scrapy import Spider, signals
+from scrapy.crawler import Crawler
+from scrapy.exceptions import NotConfigured
+from scrapy.http import Request
+from scrapy.utils.asyncio import call_later
+
+from crawler.config import Config
+from crawler.frontier.keys import Keys
+from crawler.httpd import Httpd, Page, landing_page
+from crawler.metrics import names
+from crawler.metrics.worker import Watched, WorkerCollector
+
+logger = logging.getLogger(__name__)
+
+_LAG_EVERY_S = 0.2
+
+
+class Metrics:
+    """Serve /metrics while the crawler runs (METRICS_HOST, METRICS_PORT).
+
+    Two crawlers of one process share its endpoint. Raises ConfigError when no port can be had, which stops the start.
+    """
+
+    def __init__(self, crawler: Crawler, spider: Spider, config: Config) -> None:
+        tag = Keys.of(spider.name, config.frontier_namespace).tag
+        self._watched = Watched(crawler, tag)
+        self._latency = names.DOWNLOAD_LATENCY.labels(tag)
+        self._due_s = 0.0
+        #: Where the endpoint listens: useful when METRICS_PORT left it open.
+        self.port = _ENDPOINT.join(self._watched, config)
+        crawler.signals.connect(self._measure_lag, signals.engine_started)
+        crawler.signals.connect(self._response_downloaded, signals.response_downloaded)
+        crawler.signals.connect(self._close, signals.engine_stopped)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Make the extension; METRICS_PORT=off does without."""
+        config = Config.from_settings(crawler.settings)
+        if not config.metrics_ports or crawler.spider is None:
+            raise NotConfigured
+        return cls(crawler, crawler.spider, config)
+
+    def _measure_lag(self) -> None:
+        now_s = time.monotonic()
+        if self._due_s:
+            names.EVENT_LOOP_LAG.observe(max(0.0, now_s - self._due_s))
+        self._due_s = now_s + _LAG_EVERY_S
+        self._timer = call_later(_LAG_EVERY_S, self._measure_lag)
+
+    def _response_downloaded(self, request: Request) -> None:
+        self._watched.last_response_s = time.time()
+        latency_s = request.meta.get("download_latency")
+        if latency_s is not None:
+            self._latency.observe(latency_s)
+
+    def _close(self) -> None:
+        self._timer.cancel()
+        _ENDPOINT.leave(self._watched)
+
+
+class _Endpoint:
+    """The one endpoint of this process, open as long as a crawler runs."""
+
+    def __init__(self) -> None:
+        self._collector = WorkerCollector()
+        self._server: Httpd | None = None
+        names.REGISTRY.register(self._collector)
+        ProcessCollector(registry=names.REGISTRY)
+
+    def join(self, watched: Watched, config: Config) -> int:
+        if self._server is None:
+            pages = {"/": _front, "/metrics": _metrics}
+            self._server = Httpd.listen("METRICS_PORT", config.metrics_host, config.metrics_ports, pages)
+            logger.info("Metrics at http://%s:%d/metrics", config.metrics_host, self._server.port)
+        self._collector.watched.append(watched)
+        return self._server.port
+
+    def leave(self, watched: Watched) -> None:
+        self._collector.watched.remove(watched)
+        if self._server and not self._collector.watched:
+            self._server.close()
+            self._server = None
+
+
+def _metrics() -> Page:
+    return Page(generate_latest(names.REGISTRY), CONTENT_TYPE_PLAIN_0_0_4)
+
+
+def _front() -> Page:
+    return landing_page("Seedbed worker", "The metrics of one worker, for Prometheus.", ["/metrics"])
+
+
+_ENDPOINT = _Endpoint()

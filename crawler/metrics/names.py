@@ -1,0 +1,164 @@
+"""The names of all metrics of a worker: the only place that spells them (docs/metrics.md explains each).
+
+Durations and sizes are measured where they arise, by whoever imports the histogram; what Scrapy's statistics or a
+part's own counters hold already is only read, at each scrape, so that it costs a crawl nothing.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry, Histogram, disable_created_metrics
+
+# They double every series and say no more than process_start_time_seconds.
+disable_created_metrics()  # type: ignore[no-untyped-call] # the library's own omission
+
+#: All metrics of this process, whichever crawler they come from.
+REGISTRY = CollectorRegistry()
+
+_FAST_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+
+DOWNLOAD_LATENCY = Histogram(
+    "crawler_download_latency_seconds",
+    "Time from the start of a request to the headers of its response; failures are in crawler_download_errors_total.",
+    ["spider"],
+    buckets=(0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60),
+    registry=REGISTRY,
+)
+EVENT_LOOP_LAG = Histogram(
+    "crawler_event_loop_lag_seconds",
+    "How much later than due a timer of the event loop fired, five times a second: what blocks the loop shows here.",
+    buckets=(0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
+    registry=REGISTRY,
+)
+REDIS_COMMAND = Histogram(
+    "crawler_redis_command_duration_seconds",
+    "Time of one conversation with Redis, by the frontier's verb.",
+    ["spider", "operation"],
+    buckets=_FAST_S,
+    registry=REGISTRY,
+)
+
+
+@dataclass(frozen=True)
+class Stat:
+    """A counter that Scrapy's statistics hold under one name."""
+
+    name: str
+    help: str
+    stat: str
+
+
+@dataclass(frozen=True)
+class LabelledStat:
+    """A counter that Scrapy's statistics hold under one name a value of *label*, all beginning with *prefix*."""
+
+    name: str
+    help: str
+    label: str
+    prefix: str
+    #: Values that are there from the start, at 0.
+    known: tuple[str, ...]
+    #: What follows the prefix -> the label's value, or None for what does not count.
+    value_of: Callable[[str], str | None] = str
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A number that some part of the worker holds; `worker.py` says which."""
+
+    name: str
+    help: str
+    is_counter: bool = False
+
+
+_REASONS = {
+    "timeout": ("DownloadTimeoutError", "TimeoutError", "TCPTimedOutError"),
+    "dns": ("CannotResolveHostError", "DNSLookupError"),
+    "refused": ("DownloadConnectionRefusedError", "ConnectionRefusedError"),
+    "connection": (
+        "DownloadFailedError",
+        "ConnectError",
+        "ConnectionDone",
+        "ConnectionLost",
+        "ResponseFailed",
+        "ResponseNeverReceived",
+    ),
+    "incomplete": ("ResponseDataLossError",),
+    "cancelled": ("DownloadCancelledError",),
+    "proxy": ("TunnelError",),
+    "scheme": ("UnsupportedURLSchemeError", "NotSupported"),
+    "other": (),
+}
+_REASON_OF = {exception: reason for reason, exceptions in _REASONS.items() for exception in exceptions}
+
+
+def reason_of(exception: str) -> str | None:
+    """Return the reason that stands for the exception of this dotted name; None if it is no failure (robots.txt)."""
+    name = exception.rpartition(".")[2]
+    return None if name == "IgnoreRequest" else _REASON_OF.get(name, "other")
+
+
+def code_of(status: str) -> str:
+    """Return the label for a status: itself when HTTP has such a code, so that no server can make up series."""
+    return status if status.isdecimal() and 100 <= int(status) <= 599 else "other"
+
+
+STATS = (
+    Stat(
+        "crawler_requests_total",
+        "Requests given to the downloader, retries and redirects included.",
+        "downloader/request_count",
+    ),
+    Stat(
+        "crawler_pages_total",
+        "Responses that reached the spider (retries and redirects are not among them).",
+        "response_received_count",
+    ),
+    Stat(
+        "crawler_response_bytes_total",
+        "Bytes of responses, headers included, as they came over the line.",
+        "downloader/response_bytes",
+    ),
+    Stat("crawler_retries_total", "Requests that were sent again.", "retry/count"),
+    Stat("crawler_retries_exhausted_total", "Requests given up after their last retry.", "retry/max_reached"),
+    Stat("crawler_items_scraped_total", "Items that passed all pipelines.", "item_scraped_count"),
+    Stat("crawler_items_dropped_total", "Items that a pipeline dropped.", "item_dropped_count"),
+    Stat("crawler_spider_exceptions_total", "Exceptions that left a spider's callback.", "spider_exceptions/count"),
+)
+LABELLED_STATS = (
+    LabelledStat(
+        "crawler_responses_total",
+        "Responses by status code, before retries and redirects take theirs out.",
+        "code",
+        "downloader/response_status_count/",
+        ("200", "301", "302", "304", "403", "404", "429", "500", "502", "503", "504"),
+        code_of,
+    ),
+    LabelledStat(
+        "crawler_download_errors_total",
+        "Requests that ended without a response, by reason.",
+        "reason",
+        "downloader/exception_type_count/",
+        tuple(_REASONS),
+        reason_of,
+    ),
+    LabelledStat(
+        "crawler_log_messages_total",
+        "Log messages by level.",
+        "level",
+        "log_count/",
+        ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"),
+    ),
+)
+
+IN_FLIGHT = Reading("crawler_requests_in_flight", "Requests that the downloader has in hand.")
+CONCURRENCY_LIMIT = Reading("crawler_concurrency_limit", "Requests that the downloader may have in hand at once.")
+IN_SCRAPER = Reading("crawler_responses_in_scraper", "Responses that wait for their callback, or are in it.")
+LAST_RESPONSE = Reading("crawler_last_response_timestamp_seconds", "When the latest response came; 0 before the first.")
+
+PREFETCHED = Reading("crawler_prefetched_seeds", "Leased seeds that wait in the worker for their download.")
+LEASES = Reading("crawler_leases_held", "Seeds that the worker holds: waiting, downloading, or not yet acknowledged.")
+OUTBOX = Reading("crawler_outbox_entries", "Links and acknowledgements that wait to be sent to Redis.")
+OUTBOX_LIMIT = Reading("crawler_outbox_limit", "Entries in the outbox at which the worker takes no more seeds.")
+DEDUP_LOOKUPS = Reading("crawler_dedup_lookups_total", "Links that were checked for having been seen.", is_counter=True)
+DEDUP_HITS = Reading("crawler_dedup_hits_total", "Links that had been seen, or so the filter said.", is_counter=True)
