@@ -46,6 +46,20 @@ class Keys:
         return self("busy")
 
     @property
+    def parked(self) -> str:
+        """Hash: each host that has seeds set apart -> their priorities, comma-separated."""
+        return self("parked")
+
+    def host(self, priority: int, host: str) -> str:
+        """List: the seeds of one priority that are set apart for one host."""
+        return self(f"host:{priority}:{host}")
+
+    @property
+    def delays(self) -> str:
+        """Hash: host -> its own delay between two fetches, in ms, for all workers."""
+        return self("delays")
+
+    @property
     def suspects(self) -> str:
         """List: packed leases of dead workers, to be run alone."""
         return self("suspects")
@@ -82,3 +96,7 @@ class Keys:
     def seen(self) -> str:
         """Bloom filter or set: fingerprints seen; bitmaps carry a layer and a block behind this name."""
         return self("seen")
+
+    def bitmap(self, layer: int, block: int) -> str:
+        """String: one block of a Bloom filter that is kept in bitmaps."""
+        return f"{self.seen}:{layer}:{block}"

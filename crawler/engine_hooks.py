@@ -1,0 +1,77 @@
+"""What the scheduler must know of Scrapy's engine and no public signal tells: who begot whom, and what is wholly done.
+
+All touches of Scrapy's insides are here, tried with Scrapy 2.19; `attach` refuses an engine that lacks them.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from scrapy import Request
+from scrapy.crawler import Crawler
+
+from crawler.errors import SeedbedError
+
+
+class EngineHooks:
+    """Follow the requests of one engine.
+
+    on_done is called once for each request that left the engine, on any path: parsed, failed, ignored by a middleware,
+    replaced by a retry or a redirect; everything that its callbacks gave has gone through by then. has_room is awaited
+    before each start request.
+    """
+
+    def __init__(self, on_done: Callable[[Request], None], has_room: Callable[[], Awaitable[None]]) -> None:
+        self._on_done = on_done
+        self._has_room = has_room
+        self._parents: WeakKeyDictionary[Request, Request] = WeakKeyDictionary()
+        self._nudge: Callable[[], None] | None = None
+
+    def parent_of(self, request: Request) -> Request | None:
+        """Return the request whose response, failure or retry gave this one; None for start requests."""
+        return self._parents.get(request)
+
+    def nudge(self) -> None:
+        """Make the engine ask for the next request soon; else it may take its heartbeat's 5 s."""
+        if self._nudge is not None:
+            self._nudge()
+
+    def attach(self, crawler: Crawler) -> None:
+        """Begin to follow the crawler's engine, whose spider is being opened. Raises SeedbedError."""
+        engine: Any = crawler.engine
+        scraper: Any = engine.scraper
+        try:
+            slot, start = engine._slot, engine._start
+            self._nudge = slot.nextcall.schedule
+            forget = slot.remove_request
+            replace = engine._handle_downloader_output
+            give = scraper._process_spidermw_output_async
+        except AttributeError as error:
+            raise SeedbedError(f"this version of Scrapy is not supported ({error}): see pyproject.toml") from None
+
+        def remove_request(request: Request) -> None:
+            # A callback may download its own request again: that one's end is not the end of the page.
+            if scraper.slot is None or request not in scraper.slot.active:
+                self._on_done(request)
+            forget(request)
+
+        def handle_downloader_output(result: Any, request: Request) -> Any:
+            if isinstance(result, Request):
+                self._parents[result] = request
+            return replace(result, request)
+
+        def process_spidermw_output_async(output: Any, response: Any) -> Any:
+            if isinstance(output, Request):
+                self._parents[output] = response.request
+            return give(output, response)
+
+        slot.remove_request = remove_request
+        engine._handle_downloader_output = handle_downloader_output
+        scraper._process_spidermw_output_async = process_spidermw_output_async
+        if start is not None:
+            engine._start = self._in_step(start)
+
+    async def _in_step(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        async for request in start:
+            await self._has_room()
+            yield request

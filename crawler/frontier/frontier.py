@@ -1,0 +1,394 @@
+"""The only class that talks to the verbs: one worker's session with one spider's frontier."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+from redis.asyncio import Redis
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import NoScriptError, ResponseError
+
+from crawler.errors import ConfigError, FrontierDownError, FrontierError, FrontierFullError
+from crawler.frontier.client import refusal, translated
+from crawler.frontier.dedup import Dedup
+from crawler.frontier.keys import SPIDERS, Keys
+from crawler.frontier.status import Status
+from crawler.frontier.verbs import verb
+from crawler.frontier.wire import pack, raw
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+#: What `turn_of` in _session.lua answers.
+LOST, NEXT, AGAIN = 0, 1, 2
+
+#: Waits between two tries while Redis is away, seconds.
+FIRST_WAIT_S, LONGEST_WAIT_S = 0.1, 3.0
+
+#: How a link meets the filter: checked and noted; a start request, admitted once a crawl; neither.
+FILTERED, START, UNFILTERED = 0, 1, 2
+
+
+class Link(NamedTuple):
+    """Hold one seed on its way into the frontier."""
+
+    priority: int
+    fingerprint: bytes
+    kind: int
+    seed: bytes
+
+
+class Lease(NamedTuple):
+    """Hold one seed that the frontier handed to this worker."""
+
+    token: str
+    priority: int
+    #: Not 0: its host has this delay, and is busy until a turn is reported.
+    delay_ms: int
+    seed: bytes
+
+
+class Ack(NamedTuple):
+    """Acknowledge one lease, with the children that no filter guards."""
+
+    token: str
+    #: Empty: done. Else: why the seed is set aside.
+    reason: str = ""
+    #: (priority, seed) of each child.
+    children: Sequence[tuple[int, bytes]] = ()
+
+
+class Turn(NamedTuple):
+    """Report when a host may be fetched next."""
+
+    host: str
+    wait_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """Hold what the frontier said when it had nothing to hand out; counts are seeds of all workers."""
+
+    queued: int
+    leased: int
+    #: Workers whose spider still gives start requests.
+    starting: int
+    #: Until the next host's turn; -1: no host waits.
+    wait_ms: int
+    #: This worker is to finish what it holds: then it gets a suspect, to be run alone.
+    drain: bool
+
+    @property
+    def is_complete(self) -> bool:
+        """Tell whether nothing is left for anybody."""
+        return not (self.queued or self.leased or self.starting)
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """Ask for seeds."""
+
+    seeds: int
+    #: Seeds of one host that this worker may hold at most.
+    per_host: int
+    #: Host -> seeds of it that this worker holds.
+    held: Mapping[str, int]
+    #: The spider has given all of its start requests.
+    started: bool
+
+
+@dataclass(slots=True)
+class Answer:
+    """Hold what one exchange brought."""
+
+    #: The session is gone, or Redis lost its last moments: nothing below counts. Open it again.
+    lost: bool = False
+    accepted: int = 0
+    filtered: int = 0
+    done: int = 0
+    stale: int = 0
+    leases: list[Lease] = field(default_factory=list)
+    state: str = ""
+    #: Changes when what was seen was forgotten.
+    generation: int = 0
+    idle: Idle | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """Hold what the frontier said at the beginning of a session."""
+
+    #: The last call of this session that the server knew of; -1: it knew no such session.
+    was: int
+    epoch: int
+    generation: int
+    #: Tokens that this worker holds and the server does not know.
+    missing: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Hold what all workers of a spider agree on."""
+
+    project: str
+    dedup: Dedup
+    lease_ms: int
+    #: Between two fetches of one host by any worker.
+    delay_ms: int = 0
+    lifo: bool = False
+    keep_seen: bool = False
+    max_deaths: int = 3
+    #: Seeds that a pop looks at beyond those that it hands out.
+    scan: int = 512
+
+
+class Frontier:
+    """Speak for one worker with the frontier of one spider.
+
+    Calls are made one after another. Each call that changes something is numbered and repeated, with growing waits,
+    until Redis has answered, so that none happens twice and none is forgotten: a call returns late, not wrongly, while
+    Redis is away or full. Cancel it to give up; what was under way is then in doubt, and the session must be left to
+    expire.
+    """
+
+    def __init__(self, redis: Redis, keys: Keys, worker: str, rules: Rules, where: str) -> None:
+        self.redis = redis
+        self.keys = keys
+        self.worker = worker
+        self.rules = rules
+        self.where = where
+        #: Number of the last call that this session made.
+        self.seq = 0
+        #: Called with the error, or None, when Redis goes away or comes back.
+        self.on_trouble: Callable[[FrontierError | None], None] = _ignore
+        self._in_trouble = False
+
+    # -- the session
+
+    async def open(self, *, begin: bool, starting: bool, held: Sequence[str] = (), patient: bool = False) -> Opened:
+        """Begin the session, or begin it again with the leases *held*; one round trip.
+
+        begin: whether a complete frontier begins a new crawl. Raises ConfigError when the frontier belongs to another
+        project, and FrontierDownError unless *patient*.
+        """
+        keys, rules = self.keys, self.rules
+        names = [keys.session(self.worker), keys.leases(self.worker), keys.priorities, keys.busy, keys.suspects]
+        names += [keys.workers, keys.starting, keys.meta, keys.seen]
+        args: list[Any] = [
+            keys.base,
+            self.worker,
+            self.seq,
+            rules.lease_ms,
+            rules.project,
+            int(begin),
+            int(starting),
+            pack(held),
+        ]
+        args += rules.dedup.argv
+        await self._insist(lambda: self._direct("SADD", SPIDERS, keys.tag), patient=patient)
+        was, epoch, generation, missing, project = await self._insist(
+            lambda: self._one("open", names, args), patient=patient
+        )
+        if was == -2:
+            raise ConfigError(
+                f"FRONTIER_NAMESPACE: the frontier {keys.base} belongs to the project {project.decode()!r}, this is "
+                f"{rules.project!r}. Give each project a namespace of its own"
+            )
+        return Opened(was, epoch, generation, frozenset(token.decode() for token in missing))
+
+    async def leave(self) -> int:
+        """Give all leases back to the front of the queue and sign off; return how many; one round trip."""
+        return await self._release("leave", [])
+
+    async def give_back(self, tokens: Sequence[str]) -> int:
+        """Give these leases back to the front of the queue; return how many this worker had; one round trip."""
+        return await self._release("these", tokens)
+
+    async def _release(self, mode: str, tokens: Sequence[str]) -> int:
+        keys = self.keys
+        names = [keys.session(self.worker), keys.leases(self.worker), keys.priorities, keys.busy, keys.suspects]
+        names += [keys.workers, keys.starting, keys.meta]
+        args = [keys.base, self.worker, self.seq + 1, mode, pack(tokens)]
+        _turn, given = await self._insist(lambda: self._one("release", names, args))
+        self.seq += 1
+        return int(given)
+
+    # -- the conversation
+
+    async def exchange(
+        self, links: Sequence[Link] = (), acks: Sequence[Ack] = (), turns: Sequence[Turn] = (), want: Want | None = None
+    ) -> Answer:
+        """Push links, then acknowledge pages, then take seeds: one round trip, in this order, each only after the last.
+
+        O(links + acks + seeds). Raises FrontierError when Redis refuses for a reason that waiting won't mend.
+        """
+        calls: list[tuple[str, list[str], list[Any]]] = []
+        if links:
+            calls.append(self._push(links, self.seq + len(calls) + 1))
+        if acks or turns:
+            calls.append(self._complete(acks, turns, self.seq + len(calls) + 1))
+        if want:
+            calls.append(self._pop(want, self.seq + len(calls) + 1))
+        if not calls:
+            return Answer()
+        replies = await self._insist(lambda: self._many(calls))
+        if any(reply[0] == LOST for reply in replies):
+            return Answer(lost=True)
+        answer = Answer()
+        for (name, _, _), reply in zip(calls, replies, strict=True):
+            if name == "push":
+                _, answer.accepted, answer.filtered = reply
+            elif name == "complete":
+                _, answer.done, answer.stale = reply
+            else:
+                _read_pop(reply, answer)
+        # A pop that hands nothing out uses up no number.
+        used_up = not want or answer.leases or replies[-1][0] == AGAIN
+        self.seq += len(calls) - (not used_up)
+        return answer
+
+    def _push(self, links: Iterable[Link], seq: int) -> tuple[str, list[str], list[Any]]:
+        keys, rules = self.keys, self.rules
+        flat: list[Any] = []
+        for priority, fingerprint, kind, seed in links:
+            flat += priority, raw(fingerprint), kind, raw(seed)
+        names = [keys.session(self.worker), keys.meta, keys.priorities, keys.starts, keys.seen]
+        return "push", names, [keys.base, seq, self._command, *rules.dedup.argv, pack(flat)]
+
+    def _complete(self, acks: Iterable[Ack], turns: Iterable[Turn], seq: int) -> tuple[str, list[str], list[Any]]:
+        keys = self.keys
+        names = [keys.session(self.worker), keys.leases(self.worker), keys.meta, keys.priorities]
+        names += [keys.busy, keys.parked, keys.dead]
+        flat: list[Any] = []
+        for ack in acks:
+            children: list[Any] = []
+            for priority, seed in ack.children:
+                children += priority, raw(seed)
+            flat += ack.token, ack.reason, children
+        return (
+            "complete",
+            names,
+            [keys.base, seq, self._command, pack(flat), pack([value for turn in turns for value in turn])],
+        )
+
+    def _pop(self, want: Want, seq: int) -> tuple[str, list[str], list[Any]]:
+        keys, rules = self.keys, self.rules
+        names = [keys.session(self.worker), keys.workers, keys.meta, keys.priorities, keys.busy, keys.parked]
+        names += [keys.suspects, keys.leases(self.worker), keys.delays, keys.starting]
+        args = [keys.base, self.worker, seq, want.seeds, rules.delay_ms, want.per_host, rules.scan + want.seeds]
+        return "pop", names, [*args, int(want.started), pack(want.held)]
+
+    @property
+    def _command(self) -> str:
+        return "LPUSH" if self.rules.lifo else "RPUSH"
+
+    # -- what needs no session
+
+    async def reclaim(self, limit: int = 1000) -> tuple[bool, int, int]:
+        """Take back up to *limit* leases of dead workers; one round trip.
+
+        Returns whether Redis was found to have restarted, and how many seeds became suspects, and dead.
+        """
+        keys, rules = self.keys, self.rules
+        names = [keys.workers, keys.meta, keys.priorities, keys.busy, keys.suspects, keys.dead, keys.starting]
+        args = [keys.base, rules.lease_ms, limit, rules.max_deaths]
+        restarted, suspects, dead = await self._insist(lambda: self._one("reclaim", names, args))
+        return bool(restarted), suspects, dead
+
+    async def rewrite_log(self) -> None:
+        """Ask Redis to write its append-only file anew; a refusal (one is being written) does not matter."""
+        with suppress(ResponseError, RedisConnectionError):
+            await self._direct("BGREWRITEAOF")
+
+    async def finish(self, epoch: int) -> bool:
+        """Agree with all workers that crawl number *epoch* is complete; False: it is not; one round trip."""
+        keys = self.keys
+        names = [keys.meta, keys.priorities, keys.suspects, keys.workers, keys.starting, keys.starts, keys.seen]
+        args = [keys.base, epoch, int(self.rules.keep_seen)]
+        return bool(await self._insist(lambda: self._one("finish", names, args)))
+
+    async def status(self) -> Status:
+        """Look at the whole frontier in one atomic snapshot; one round trip, O(priorities + workers)."""
+        with translated(self.where):
+            return read_status(await self._one("status", *status_call(self.keys)))
+
+    # -- the line
+
+    async def _insist(self, call: Callable[[], Awaitable[T]], *, patient: bool = True) -> T:
+        wait_s = FIRST_WAIT_S
+        while True:
+            try:
+                with translated(self.where):
+                    answer = await call()
+            except (FrontierDownError, FrontierFullError) as error:
+                if not patient:
+                    raise
+                if not self._in_trouble:
+                    self._in_trouble = True
+                    logger.warning("%s. Waiting for it; nothing is lost", error)
+                    self.on_trouble(error)
+                await asyncio.sleep(wait_s)
+                wait_s = min(2 * wait_s, LONGEST_WAIT_S)
+            else:
+                if self._in_trouble:
+                    self._in_trouble = False
+                    logger.info("Redis at %s answers again", self.where)
+                    self.on_trouble(None)
+                return answer
+
+    async def _direct(self, *command: str) -> Any:
+        return await self.redis.execute_command(*command)  # type: ignore[no-untyped-call]
+
+    async def _one(self, name: str, keys: Sequence[str], args: Sequence[Any]) -> Any:
+        return (await self._many([(name, keys, args)]))[0]
+
+    async def _many(self, calls: Sequence[tuple[str, Sequence[str], Sequence[Any]]]) -> list[Any]:
+        replies = await self._send(calls)
+        if any(isinstance(reply, NoScriptError) for reply in replies):
+            # Nothing was skipped: a numbered call is refused until the one before it was applied.
+            for name in {name for name, _, _ in calls}:
+                await self.redis.script_load(verb(name).text)
+            replies = await self._send(calls)
+        for reply in replies:
+            if isinstance(reply, ResponseError):
+                raise refusal(reply, self.where)
+            if isinstance(reply, Exception):
+                raise reply
+        return replies
+
+    async def _send(self, calls: Sequence[tuple[str, Sequence[str], Sequence[Any]]]) -> list[Any]:
+        pipeline = self.redis.pipeline(transaction=False)
+        for name, keys, args in calls:
+            pipeline.execute_command("EVALSHA", verb(name).sha, len(keys), *keys, *args)
+        return await pipeline.execute(raise_on_error=False)
+
+
+def _ignore(_error: FrontierError | None) -> None:
+    """Stand in where nobody wants to be told."""
+
+
+def _read_pop(reply: list[Any], answer: Answer) -> None:
+    _, answer.generation, state, leases, idle = reply
+    answer.state = state.decode()
+    answer.leases = [
+        Lease(leases[i].decode(), int(leases[i + 1]), leases[i + 2], leases[i + 3]) for i in range(0, len(leases), 4)
+    ]
+    if idle:
+        queued, leased, starting, wait_ms, drain = idle
+        answer.idle = Idle(queued, leased, starting, wait_ms, bool(drain))
+
+
+def status_call(keys: Keys) -> tuple[list[str], list[str]]:
+    """Return keys and arguments of the `status` verb."""
+    names = [keys.meta, keys.priorities, keys.busy, keys.suspects, keys.dead, keys.workers, keys.starting]
+    return names, [keys.base]
+
+
+def read_status(reply: bytes) -> Status:
+    """Return what the `status` verb answered."""
+    return msgspec.json.decode(reply, type=Status)

@@ -1,0 +1,65 @@
+-- push(session, meta, priorities, starts, seen; base, seq, order, mode, capacity, error_rate, links)
+--   -> {turn, accepted, filtered}
+--
+-- Enqueue what the filter has not seen, in one atomic step with noting it as seen. O(links).
+--
+-- | key            | type | meaning                                              |
+-- | session        | hash | the worker's last call                               |
+-- | meta           | hash | accepted, filtered                                   |
+-- | priorities     | zset | the priorities that have an inbox                    |
+-- | starts         | set  | fingerprints of the start requests admitted          |
+-- | base inbox:<p> | list | seeds of priority p                                  |
+-- | seen           |      | the dedup's own                                      |
+--
+-- links: priority, fingerprint, kind, seed, … (kind 0: filtered; 1: a start request, admitted once a crawl;
+-- 2: neither checked nor noted).
+local session, meta, priorities, starts, seen = unpack(KEYS)
+local base, seq, command = ARGV[1], tonumber(ARGV[2]), ARGV[3]
+local dedup = {mode = ARGV[4], capacity = tonumber(ARGV[5]), error_rate = tonumber(ARGV[6]), key = seen, meta = meta}
+local links = cmsgpack.unpack(ARGV[7])
+
+local turn = turn_of(session, seq)
+if turn ~= NEXT then return {turn, 0, 0} end
+
+-- What may be refused (a full server, a filter of other settings) comes first, when nothing is done yet.
+local checked = {}
+for i = 1, #links, 4 do
+  if links[i + 2] ~= 2 then checked[#checked + 1] = links[i + 1] end
+end
+local fresh = {}
+if #checked > 0 then
+  local refused
+  fresh, refused = admit(dedup, checked)
+  if refused then return redis.error_reply(refused) end
+end
+
+local accepted, filtered, nth = 0, 0, 0
+local batches, order = {}, {}
+for i = 1, #links, 4 do
+  local priority, kind, new = links[i], links[i + 2], true
+  if kind ~= 2 then
+    nth = nth + 1
+    new = fresh[nth] == 1
+    if kind == 1 then new = redis.call('SADD', starts, links[i + 1]) == 1 end
+  end
+  if new then
+    local batch = batches[priority]
+    if not batch then
+      batch = {}
+      batches[priority] = batch
+      order[#order + 1] = priority
+    end
+    batch[#batch + 1] = links[i + 3]
+    accepted = accepted + 1
+  else
+    filtered = filtered + 1
+  end
+end
+
+for _, priority in ipairs(order) do
+  enqueue(command, base, priorities, string.format('%.0f', priority), batches[priority])
+end
+redis.call('HINCRBY', meta, 'accepted', accepted)
+redis.call('HINCRBY', meta, 'filtered', filtered)
+redis.call('HSET', session, 'seq', seq)
+return {turn, accepted, filtered}

@@ -1,0 +1,36 @@
+"""The Lua verbs: their texts, and how they are called by their hash."""
+
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha1
+from importlib.resources import files
+
+#: The pieces that stand in front of a verb's own file.
+PARTS = {
+    "push": ("_session", "_lease", "_dedup"),
+    "pop": ("_session", "_lease"),
+    "complete": ("_session", "_lease"),
+    "release": ("_session", "_lease"),
+    "open": ("_lease", "_dedup"),
+    "extend": ("_lease",),
+    "reclaim": ("_lease",),
+    "finish": ("_dedup",),
+    "status": (),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """Hold a script's text and the hash by which Redis knows it."""
+
+    name: str
+    text: str
+    sha: str
+
+
+@cache
+def verb(name: str) -> Verb:
+    """Return the verb *name*, with the pieces that it is built on."""
+    folder = files(__package__)
+    text = "\n".join((folder / f"{part}.lua").read_text(encoding="utf-8") for part in (*PARTS[name], name))
+    return Verb(name, text, sha1(text.encode(), usedforsecurity=False).hexdigest())

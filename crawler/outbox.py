@@ -1,0 +1,107 @@
+"""What waits to go to Redis, in the order in which it arose: a page's links before the page's acknowledgement."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Iterable
+
+from crawler.frontier.frontier import Ack, Lease, Link
+
+#: With `appendfsync everysec` a killed Redis comes back at most some two seconds younger: what is older is on its disk.
+DURABLE_S = 5.0
+
+
+class Page:
+    """Hold what this worker knows of one leased request, until it is acknowledged."""
+
+    __slots__ = ("children", "delay_ms", "host", "reason", "started", "token")
+
+    def __init__(self, lease: Lease, host: str, reason: str = "") -> None:
+        #: Empty: the lease is lost. Whatever the page gives is stored by whoever has it now.
+        self.token = lease.token
+        self.host = host
+        #: Not 0: the host is busy until its next turn is reported.
+        self.delay_ms = lease.delay_ms
+        #: (priority, seed) of the children that no filter guards; they go with the acknowledgement.
+        self.children: list[tuple[int, bytes]] = []
+        #: Not empty: why the seed is to be set aside.
+        self.reason = reason
+        self.started = False
+
+    def void(self) -> None:
+        """Forget the lease: somebody else will fetch this page."""
+        self.token = ""
+        self.children.clear()
+
+
+class Outbox:
+    """Hold links and pages on their way out, first in, first out; whoever gives more asks `has_room` first.
+
+    It also remembers the links of the last few seconds, for a Redis that loses its last moments.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._entries: deque[Link | Page] = deque()
+        self._sent: deque[tuple[int, float, list[Link]]] = deque()
+        self._room = asyncio.Event()
+        self._room.set()
+        #: Since when the oldest entry has waited, monotonic seconds; of no meaning when empty.
+        self.waiting_since = 0.0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def has_room(self) -> bool:
+        """Tell whether more may come in; it must be half empty again once it was full."""
+        return self._room.is_set()
+
+    async def wait_for_room(self) -> None:
+        """Return when more may come in."""
+        await self._room.wait()
+
+    def put(self, entry: Link | Page) -> None:
+        """Add an entry; never refuses, so that a page's links stay together."""
+        if not self._entries:
+            self.waiting_since = time.monotonic()
+        self._entries.append(entry)
+        if len(self._entries) >= self._limit:
+            self._room.clear()
+
+    def take(self, limit: int) -> tuple[list[Link], list[Page]]:
+        """Take the first entries: the links are to be sent before the pages."""
+        links: list[Link] = []
+        pages: list[Page] = []
+        for _ in range(min(limit, len(self._entries))):
+            entry = self._entries.popleft()
+            if isinstance(entry, Page):
+                pages.append(entry)
+            else:
+                links.append(entry)
+        if 2 * len(self._entries) <= self._limit:
+            self._room.set()
+        self.waiting_since = time.monotonic()
+        return links, pages
+
+    def note_sent(self, seq: int, links: list[Link]) -> None:
+        """Remember the links of the call numbered *seq* until they are surely on Redis's disk."""
+        now = time.monotonic()
+        self._sent.append((seq, now, links))
+        while self._sent and self._sent[0][1] < now - DURABLE_S:
+            self._sent.popleft()
+
+    def rewind(self, seq: int, unsent: Iterable[Link]) -> list[Page]:
+        """Put what Redis lost back in front: the links of the calls after *seq*, then *unsent*; take out all pages."""
+        links = [link for number, _, sent in self._sent if number > seq for link in sent]
+        pages = [entry for entry in self._entries if isinstance(entry, Page)]
+        waiting = [entry for entry in self._entries if not isinstance(entry, Page)]
+        self._entries = deque([*links, *unsent, *waiting])
+        self._sent.clear()
+        self.waiting_since = time.monotonic()
+        return pages
+
+
+def acks_of(pages: Iterable[Page]) -> list[Ack]:
+    """Return the acknowledgements of those pages whose leases still hold."""
+    return [Ack(page.token, page.reason, page.children) for page in pages if page.token]
