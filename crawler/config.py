@@ -28,76 +28,8 @@ REDIS_SCHEMES = ("redis", "rediss", "unix")
 MONGO_SCHEMES = ("mongodb", "mongodb+srv")
 
 
-class Config(msgspec.Struct, frozen=True, kw_only=True, rename="upper"):
-    """Hold every setting of the worker, the exporter and the commands; docs/settings.md explains each."""
-
-    redis_url: str = "redis://127.0.0.1:6379/0"
-    redis_username: str = ""
-    redis_password: str = ""
-    mongo_uri: str = "mongodb://127.0.0.1:27017"
-    mongo_username: str = ""
-    mongo_password: str = ""
-    mongo_database: Annotated[str, Meta(pattern=r'^[^/\\. "$*<>:|?\x00]{1,63}$')] = "crawl"
-
-    #: Before the spider's name in every key, for projects that share a Redis and name a spider alike.
-    frontier_namespace: Annotated[str, Meta(pattern=r"^[\w.-]*$")] = ""
-    #: A worker that has not been heard of for this long is dead, and its leases go back.
-    frontier_lease_s: Annotated[float, Meta(ge=1)] = 30.0
-    #: Seeds that a worker takes ahead of its downloads; 0: four times CONCURRENT_REQUESTS.
-    frontier_prefetch: Size = 0
-    #: How long links and acknowledgements may wait for company before they go to Redis.
-    frontier_flush_s: Positive = 0.1
-    #: Links and acknowledgements that go to Redis in one call at most.
-    frontier_batch: Count = 512
-    #: Links and acknowledgements that wait in the worker before it stops taking seeds.
-    frontier_outbox: Count = 20_000
-    #: How often an idle worker asks for work, at the most and at the least.
-    frontier_poll_s: Positive = 0.9
-    #: Deaths of a worker with this seed alone in hand before the seed is set aside.
-    frontier_max_deaths: Count = 3
-    #: Whether a worker ends when the whole crawl is complete, or waits for new seeds.
-    close_when_complete: bool = True
-
-    dedup: Literal["bloom", "exact", "off"] = "bloom"
-    dedup_capacity: Count = 10_000_000
-    dedup_error_rate: Ratio = 0.001
-    #: Whether what was seen is remembered after the crawl is complete.
-    dedup_keep: bool = False
-
-    #: Whether pages and items go to MongoDB.
-    storage: bool = True
-    store_batch_docs: Count = 500
-    store_batch_bytes: Count = 4 << 20
-    store_flush_s: Positive = 3.0
-    store_buffer_bytes: Count = 64 << 20
-
-    metrics_host: str = "0.0.0.0"
-    #: Where the worker serves /metrics: a port, the first free one of a range (9400-9409), any free one (0), or "off".
-    metrics_port: int | str = "off"
-    exporter_port: Port = 9410
-    #: Touched by a worker whose event loop runs; its container's health check reads its age.
-    heartbeat_file: str = ""
-    #: A worker with a heartbeat file whose event loop stands still for this long ends itself.
-    watchdog_s: Annotated[float, Meta(ge=2)] = 60.0
-
-    def __post_init__(self) -> None:
-        """Refuse what the types alone let through."""
-        for name, url, schemes in (
-            ("REDIS_URL", self.redis_url, REDIS_SCHEMES),
-            ("MONGO_URI", self.mongo_uri, MONGO_SCHEMES),
-        ):
-            scheme = urlsplit(url).scheme
-            if scheme not in schemes:
-                wanted = " or ".join(f"{scheme}://" for scheme in schemes)
-                raise ConfigError(f"{name}={_shown(name, url)}: an address that begins with {wanted} is wanted")
-        if self.metrics_port != "off" and (not self.metrics_ports or self.metrics_ports[-1] > 65535):
-            raise ConfigError(f"METRICS_PORT={self.metrics_port}: a port, a range like 9400-9409, 0 or off is wanted")
-
-    @property
-    def metrics_ports(self) -> range:
-        """Return the ports to try for the worker's /metrics; empty when it is off."""
-        ports = re.fullmatch(r"(\d+)(?:-(\d+))?", str(self.metrics_port))
-        return range(int(ports[1]), int(ports[2] or ports[1]) + 1) if ports else range(0)
+class EnvironmentSettings(msgspec.Struct, frozen=True, kw_only=True, rename="upper"):
+    """Read settings whose names, in capitals, are variables."""
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str] | None = None) -> Self:
@@ -139,6 +71,97 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, rename="upper"):
             what, _, path = str(error).partition(" - at `$.")
             name = path.rstrip("`")
             raise ConfigError(f"{name}={_shown(name, values.get(name))}: {what}") from None
+
+
+class Config(EnvironmentSettings, frozen=True, kw_only=True, rename="upper"):
+    """Hold every setting of the worker, the exporter and the commands; docs/settings.md explains each."""
+
+    redis_url: str = "redis://127.0.0.1:6379/0"
+    redis_username: str = ""
+    redis_password: str = ""
+    mongo_uri: str = "mongodb://127.0.0.1:27017"
+    mongo_username: str = ""
+    mongo_password: str = ""
+    mongo_database: Annotated[str, Meta(pattern=r'^[^/\\. "$*<>:|?\x00]{1,63}$')] = "crawl"
+
+    #: Before the spider's name in every key, for projects that share a Redis and name a spider alike.
+    frontier_namespace: Annotated[str, Meta(pattern=r"^[\w.-]*$")] = ""
+    #: A worker that has not been heard of for this long is dead, and its leases go back.
+    frontier_lease_s: Annotated[float, Meta(ge=1)] = 30.0
+    #: Seeds that a worker takes ahead of its downloads; 0: four times CONCURRENT_REQUESTS.
+    frontier_prefetch: Size = 0
+    #: How long links and acknowledgements may wait for company before they go to Redis.
+    frontier_flush_s: Positive = 0.1
+    #: Links and acknowledgements that go to Redis in one call at most.
+    frontier_batch: Count = 512
+    #: Links and acknowledgements that wait in the worker before it stops taking seeds.
+    frontier_outbox: Count = 20_000
+    #: How often an idle worker asks for work, at the most and at the least.
+    frontier_poll_s: Positive = 0.9
+    #: Deaths of a worker with this seed alone in hand before the seed is set aside.
+    frontier_max_deaths: Count = 3
+    #: Whether a worker ends when the whole crawl is complete, or waits for new seeds.
+    close_when_complete: bool = True
+
+    dedup: Literal["bloom", "exact", "off"] = "bloom"
+    dedup_capacity: Count = 10_000_000
+    dedup_error_rate: Ratio = 0.001
+    #: Whether what was seen is remembered after the crawl is complete.
+    dedup_keep: bool = False
+
+    #: Whether pages and items go to MongoDB.
+    storage: bool = True
+    store_batch_docs: Count = 500
+    store_batch_bytes: Count = 4 << 20
+    store_flush_s: Positive = 3.0
+    store_buffer_bytes: Count = 64 << 20
+    #: How long a worker that starts waits for MongoDB.
+    store_connect_s: Positive = 10.0
+    #: How long MongoDB may take to answer before the line is taken for dead.
+    store_timeout_s: Positive = 30.0
+    #: How long a worker that stops waits for its last documents to be stored.
+    store_close_s: Positive = 20.0
+
+    metrics_host: str = "0.0.0.0"
+    #: Where the worker serves /metrics: a port, the first free one of a range (9400-9409), any free one (0), or "off".
+    metrics_port: int | str = "off"
+    exporter_port: Port = 9410
+    #: Touched by a worker whose event loop runs; its container's health check reads its age.
+    heartbeat_file: str = ""
+    #: A worker with a heartbeat file whose event loop stands still for this long ends itself.
+    watchdog_s: Annotated[float, Meta(ge=2)] = 60.0
+
+    def __post_init__(self) -> None:
+        """Refuse what the types alone let through."""
+        for name, url, schemes in (
+            ("REDIS_URL", self.redis_url, REDIS_SCHEMES),
+            ("MONGO_URI", self.mongo_uri, MONGO_SCHEMES),
+        ):
+            scheme = urlsplit(url).scheme
+            if scheme not in schemes:
+                wanted = " or ".join(f"{scheme}://" for scheme in schemes)
+                raise ConfigError(f"{name}={_shown(name, url)}: an address that begins with {wanted} is wanted")
+        if self.metrics_port != "off" and (not self.metrics_ports or self.metrics_ports[-1] > 65535):
+            raise ConfigError(f"METRICS_PORT={self.metrics_port}: a port, a range like 9400-9409, 0 or off is wanted")
+
+    @property
+    def metrics_ports(self) -> range:
+        """Return the ports to try for the worker's /metrics; empty when it is off."""
+        ports = re.fullmatch(r"(\d+)(?:-(\d+))?", str(self.metrics_port))
+        return range(int(ports[1]), int(ports[2] or ports[1]) + 1) if ports else range(0)
+
+
+class ScrapySettings(EnvironmentSettings, frozen=True, kw_only=True, rename="upper"):
+    """Hold those of Scrapy's own settings that this project's workers take from the environment."""
+
+    concurrent_requests: Count = 16
+    concurrent_requests_per_domain: Count = 8
+    #: Between two requests to one host, by all workers together.
+    download_delay: NotNegative = 0.0
+    depth_limit: Size = 0
+    robotstxt_obey: bool = True
+    user_agent: str = "seedbed (+https://scrapy.org)"
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"] = "INFO"
 
 
 def _read(variable: str, path: str) -> str:

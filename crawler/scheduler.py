@@ -41,7 +41,7 @@ from crawler.frontier.frontier import (
     Turn,
     Want,
 )
-from crawler.frontier.heartbeat import Heartbeat
+from crawler.frontier.lease_keeper import LeaseKeeper
 from crawler.frontier.keys import Keys
 from crawler.outbox import Outbox, Page, acks_of
 from crawler.politeness import retry_after_ms
@@ -83,7 +83,7 @@ class Scheduler(BaseScheduler):
         self._unsettled: set[Page] = set()
         self._retry_after_ms: dict[Request, int] = {}
         self._storage: Storage | None = None
-        self._heartbeat: Heartbeat
+        self._keeper: LeaseKeeper
         self._talk_task: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
         self._talking = False
@@ -180,7 +180,7 @@ class Scheduler(BaseScheduler):
             max_deaths=config.frontier_max_deaths,
         )
         self.frontier = Frontier(connect(config), keys, worker, rules, address(config))
-        self._heartbeat = Heartbeat(config, keys, worker)
+        self._keeper = LeaseKeeper(config, keys, worker)
         try:
             self._storage = self.crawler.get_extension(Storage)
             if self._storage is not None:
@@ -191,7 +191,7 @@ class Scheduler(BaseScheduler):
             await self.frontier.redis.aclose()
             raise told(error) from None
         self._epoch, self._generation = opened.epoch, opened.generation
-        self._heartbeat.start()
+        self._keeper.start()
         for handler, signal in (
             (self._on_idle, signals.spider_idle),
             (self._on_response, signals.response_downloaded),
@@ -216,7 +216,7 @@ class Scheduler(BaseScheduler):
                 "Redis did not answer for %.0f s: this worker's seeds go back to the queue when its leases end",
                 patience_s,
             )
-        self._heartbeat.stop()
+        self._keeper.stop()
         await self.frontier.redis.aclose()
 
     def _on_talk_ended(self, task: asyncio.Task[None]) -> None:

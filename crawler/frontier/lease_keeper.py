@@ -14,7 +14,7 @@ from crawler.frontier.verbs import verb
 logger = logging.getLogger(__name__)
 
 
-class Heartbeat:
+class LeaseKeeper:
     """Extend the leases three times in their life, over a connection of its own."""
 
     def __init__(self, config: Config, keys: Keys, worker: str) -> None:
@@ -24,7 +24,7 @@ class Heartbeat:
         self._worker = worker
         self._lease_s = config.frontier_lease_s
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="lease-keeper", daemon=True)
 
     def start(self) -> None:
         """Begin; the first extension is due after a third of a lease."""

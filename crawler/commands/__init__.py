@@ -1,0 +1,1 @@
+"""Commands beside Scrapy's own: `scrapy seed`, `scrapy frontier`."""
