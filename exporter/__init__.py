@@ -1,0 +1,1 @@
+"""Show Prometheus what all workers share: frontier, dedup filters, memory, workers, MongoDB."""

@@ -1,0 +1,97 @@
+"""What a Bloom filter's errors come to, from its shape and filling: RedisBloom's and the bitmaps' are alike."""
+
+import math
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import NamedTuple, Self
+
+#: Steps of the integral over a layer's filling.
+_STEPS = 32
+#: Bits in one block of a bitmap, as `_dedup.lua` makes them.
+BLOCK_BITS = 8 * (256 * 1024 - 16)
+
+
+class Filter(NamedTuple):
+    """Hold what a spider's frontier noted of its filter."""
+
+    #: "bloom", "bitmap" or "exact".
+    kind: str
+    inserted: int
+    #: Fingerprints planned for, and the share of new ones that may be taken for seen; 0 for an exact one.
+    capacity: int
+    error_rate: float
+
+    @classmethod
+    def read(cls, noted: object) -> Self | None:
+        """Return what the fields `dedup` and `seen` of a frontier's meta say; None when there is no filter yet."""
+        match noted:
+            case [bytes() as made, bytes() as seen]:
+                kind, *settings = made.decode().split()
+                limits = dict(setting.split("=", 1) for setting in settings)
+                capacity, error_rate = int(limits.get("capacity", 0)), float(limits.get("error_rate", 0))
+                return cls(kind, int(seen), capacity, error_rate)
+        return None
+
+    def layers(self) -> "Iterator[tuple[Layer, int]]":
+        """Yield each layer and what it holds; each is twice the one before at half of its error."""
+        left = self.inserted
+        for number in range(64):
+            halvings = number + 1 - math.log2(self.error_rate)
+            layer = Layer(self.capacity << number, halvings / math.log(2), math.ceil(halvings))
+            held = min(left, layer.capacity)
+            yield layer, held
+            left -= held
+            if not left:
+                return
+
+
+class Layer(NamedTuple):
+    """Hold the shape of one layer."""
+
+    capacity: int
+    bits_per_entry: float
+    hashes: int
+
+    @property
+    def bits(self) -> int:
+        """Return how many bits it has."""
+        return math.ceil(self.capacity * self.bits_per_entry)
+
+    @property
+    def blocks(self) -> int:
+        """Return how many blocks it takes as bitmaps."""
+        return -(-self.bits // BLOCK_BITS)
+
+    def error(self, held: float) -> float:
+        """Return the share of new fingerprints that it takes for seen: (1 - e^(-kn/m))^k."""
+        return float((-math.expm1(-self.hashes * held / self.bits)) ** self.hashes)
+
+    def lost(self, held: int) -> float:
+        """Return how many new fingerprints it is expected to have taken for seen while it filled."""
+        step = held / _STEPS
+        return sum(self.error((i + 0.5) * step) for i in range(_STEPS)) * step
+
+
+class Cost(NamedTuple):
+    """Hold what a filter's errors come to."""
+
+    layers: int
+    capacity: int
+    size_bytes: int
+    #: Share of new links that are taken for seen now.
+    error_ratio: float
+    #: Links that were, since the filter was new, by expectation.
+    lost: float
+
+
+@lru_cache(maxsize=10_000)
+def cost(of: Filter) -> Cost:
+    """Return what a filter costs; O(layers)."""
+    layers, capacity, bits, passed, lost = 0, 0, 0, 1.0, 0.0
+    for layer, held in of.layers():
+        layers += 1
+        capacity += layer.capacity
+        bits += layer.bits
+        lost += layer.lost(held) + (1 - passed) * held
+        passed *= 1 - layer.error(held)
+    return Cost(layers, capacity, bits // 8, 1 - passed, lost)

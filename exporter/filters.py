@@ -1,0 +1,45 @@
+"""Show how full each dedup filter is, and what it costs in pages."""
+
+from typing import Any
+
+from crawler.frontier.keys import Keys
+from exporter import names
+from exporter.bloom import Filter, cost
+from exporter.exposition import Exposition
+from exporter.frontier import Frontiers
+
+
+class FilterCollector:
+    """Show each spider's filter; two round trips."""
+
+    name = "filters"
+
+    def __init__(self, frontiers: Frontiers) -> None:
+        self._frontiers = frontiers
+
+    def collect(self, out: Exposition) -> None:
+        """Ask what each filter was made for, and RedisBloom for the size of its own."""
+        spiders = list(self._frontiers.statuses)
+        noted = self._frontiers.pipelined([("HMGET", Keys(spider).meta, "dedup", "seen") for spider in spiders])
+        filters = {spider: found for spider, note in zip(spiders, noted, strict=True) if (found := Filter.read(note))}
+        bloom = [spider for spider, found in filters.items() if found.kind == "bloom"]
+        infos = self._frontiers.pipelined([("BF.INFO", Keys(spider).seen) for spider in bloom])
+        sizes = {spider: _size_of(info) for spider, info in zip(bloom, infos, strict=True)}
+        for spider, found in filters.items():
+            out.add(names.FILTER_INSERTED, found.inserted, spider, found.kind)
+            if found.capacity:
+                now = cost(found)
+                out.add(names.FILTER_CAPACITY, now.capacity, spider)
+                out.add(names.FILTER_LAYERS, now.layers, spider)
+                out.add(names.FILTER_BYTES, sizes.get(spider, now.size_bytes), spider)
+                out.add(names.FILTER_CONFIGURED_ERROR, found.error_rate, spider)
+                out.add(names.FILTER_ESTIMATED_ERROR, now.error_ratio, spider)
+                out.add(names.FILTER_EXPECTED_LOST, now.lost, spider)
+
+
+def _size_of(info: Any) -> int:
+    """Return the bytes that BF.INFO tells; raises its error reply."""
+    if isinstance(info, Exception):
+        raise info
+    fields = info if isinstance(info, dict) else dict(zip(info[::2], info[1::2], strict=True))
+    return int(fields[b"Size"])

@@ -1,0 +1,150 @@
+"""Read every spider's frontier in one conversation with Redis, and show where its seeds are and who works on them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from redis import Redis
+from redis.exceptions import NoScriptError, ResponseError
+
+from crawler.errors import FrontierDownError, FrontierError
+from crawler.frontier.client import translated
+from crawler.frontier.frontier import read_status, status_call
+from crawler.frontier.keys import SPIDERS, Keys
+from crawler.frontier.status import Status
+from crawler.frontier.verbs import verb
+from exporter import names
+from exporter.exposition import Exposition
+from exporter.names import Band, WorkerState
+
+
+class Frontiers:
+    """Hold a snapshot of every spider's frontier, each atomic in itself.
+
+    Its account may be read-only: it calls the `status` verb as a read-only script where the server has such (Redis 7).
+    """
+
+    def __init__(self, redis: Redis, where: str) -> None:
+        self._redis = redis
+        self._where = where
+        self._statuses: dict[str, Status] | None = None
+        self._read_only = "_RO"
+
+    @property
+    def is_up(self) -> bool:
+        """Tell whether Redis answered at the last refresh."""
+        return self._statuses is not None
+
+    @property
+    def statuses(self) -> Mapping[str, Status]:
+        """Return the snapshots by spider, as of the last refresh; raises FrontierDownError if Redis did not answer."""
+        if self._statuses is None:
+            raise FrontierDownError(f"Redis at {self._where} did not answer")
+        return self._statuses
+
+    def refresh(self) -> None:
+        """Read all frontiers; two round trips, O(spiders).
+
+        Raises FrontierDownError, or a FrontierError for the spiders that can't be read; the others then have been.
+        """
+        self._statuses = None
+        with translated(self._where):
+            tags = sorted(_text(tag) for tag in self._redis.smembers(SPIDERS))
+        replies = dict(zip(tags, self._call([Keys(tag) for tag in tags]), strict=True))
+        refused = {tag: reply for tag, reply in replies.items() if isinstance(reply, Exception)}
+        self._statuses = {tag: read_status(reply) for tag, reply in replies.items() if tag not in refused}
+        if refused:
+            tag, error = next(iter(refused.items()))
+            raise FrontierError(f"the frontier of {tag} can't be read ({len(refused)} such): {error}")
+
+    def pipelined(self, commands: Sequence[Sequence[str | int]]) -> list[Any]:
+        """Send *commands* in one round trip; an error reply stands in its command's place. Raises FrontierDownError."""
+        pipeline = self._redis.pipeline(transaction=False)
+        for command in commands:
+            pipeline.execute_command(*command)  # type: ignore[no-untyped-call] # the library's own omission
+        with translated(self._where):
+            return pipeline.execute(raise_on_error=False)
+
+    def _call(self, spiders: Sequence[Keys]) -> list[Any]:
+        replies = self.pipelined(list(self._calls("EVALSHA", verb("status").sha, spiders)))
+        if any(isinstance(reply, NoScriptError) for reply in replies):
+            # EVAL makes the script known as LOAD does, and needs no further right.
+            self.pipelined(list(self._calls("EVAL", verb("status").text, spiders[:1])))
+            return self.pipelined(list(self._calls("EVALSHA", verb("status").sha, spiders)))
+        if self._read_only and any(_is_unknown_command(reply) for reply in replies):
+            self._read_only = ""
+            return self._call(spiders)
+        return replies
+
+    def _calls(self, command: str, script: str, spiders: Sequence[Keys]) -> Iterator[list[str | int]]:
+        for keys in spiders:
+            key_names, arguments = status_call(keys)
+            yield [command + self._read_only, script, len(key_names), *key_names, *arguments]
+
+
+def _text(value: bytes | str) -> str:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _is_unknown_command(reply: object) -> bool:
+    return isinstance(reply, ResponseError) and "unknown command" in str(reply).lower()
+
+
+class FrontierCollector:
+    """Show where every accepted seed is."""
+
+    name = "frontier"
+
+    def __init__(self, frontiers: Frontiers) -> None:
+        self._frontiers = frontiers
+
+    def collect(self, out: Exposition) -> None:
+        """Read the frontiers anew, for the collectors after this one too."""
+        try:
+            self._frontiers.refresh()
+        finally:
+            out.add(names.REDIS_UP, self._frontiers.is_up)
+            if self._frontiers.is_up:
+                for spider, status in self._frontiers.statuses.items():
+                    self._add(out, spider, status)
+
+    def _add(self, out: Exposition, spider: str, status: Status) -> None:
+        out.add(names.ACCEPTED, status.accepted, spider)
+        for band, seeds in _bands(status).items():
+            out.add(names.QUEUED, seeds, spider, band)
+        out.add(names.LEASED, status.leased, spider)
+        out.add(names.DONE, status.done, spider)
+        out.add(names.DEAD, status.dead, spider)
+        out.add(names.REMOVED, status.removed, spider)
+        out.add(names.FILTERED, status.filtered, spider)
+        out.add(names.HOSTS, status.hosts, spider)
+        out.add(names.CRAWLS, status.epoch, spider)
+        out.add(names.PAUSED, status.state == "paused", spider)
+        out.add(names.COMPLETE, status.is_complete, spider)
+
+
+def _bands(status: Status) -> dict[Band, int]:
+    bands: dict[Band, int] = {"high": 0, "normal": 0, "low": 0, "host": status.parked, "suspect": status.suspects}
+    for priority, seeds in status.inboxes.items():
+        bands["high" if priority > 0 else "low" if priority < 0 else "normal"] += seeds
+    return bands
+
+
+class WorkerCollector:
+    """Show who works on each frontier, from the workers' own heartbeats."""
+
+    name = "workers"
+
+    def __init__(self, frontiers: Frontiers) -> None:
+        self._frontiers = frontiers
+
+    def collect(self, out: Exposition) -> None:
+        """Use the frontiers as they were last read."""
+        for spider, status in self._frontiers.statuses.items():
+            states: dict[WorkerState, int] = {"working": 0, "idle": 0, "lost": 0}
+            for worker, (deadline_ms, leases) in status.workers.items():
+                states["lost" if deadline_ms < status.now_ms else "working" if leases else "idle"] += 1
+                out.add(names.WORKER_LEASES, leases, spider, worker)
+                out.add(names.WORKER_LEASE_EXPIRY, deadline_ms / 1000, spider, worker)
+            for state, workers in states.items():
+                out.add(names.WORKERS, workers, spider, state)
+            out.add(names.STARTING, status.starting, spider)

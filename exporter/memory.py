@@ -1,0 +1,133 @@
+"""Show what each frontier's memory goes to, by samples that are spread over many scrapes."""
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from heapq import nlargest
+from typing import Any, NamedTuple
+
+from crawler.frontier.keys import Keys
+from crawler.frontier.status import Status
+from exporter import names
+from exporter.bloom import Filter
+from exporter.exposition import Exposition
+from exporter.frontier import Frontiers
+from exporter.names import MemoryPart
+
+#: How long a sample stands, seconds.
+FRESH_S = 60.0
+#: Spiders that one scrape samples at most, those sampled longest ago first.
+SPIDERS_A_SCRAPE = 20
+#: Elements (of a list: its nodes) that Redis looks at to know a key's size.
+ELEMENTS = 50
+#: Keys of a kind that are looked at; the others are taken to be like them.
+LIKE_KEYS = 20
+
+
+class Sampled(NamedTuple):
+    """Hold one key to be looked at, and how many of its like it stands for."""
+
+    part: MemoryPart
+    key: str
+    weight: float = 1.0
+
+
+_PARTS: tuple[MemoryPart, ...] = ("queue", "hosts", "leases", "seen", "dead", "other")
+
+
+class MemoryCollector:
+    """Sample some spiders at each scrape, and show the last sample of all."""
+
+    name = "memory"
+
+    def __init__(self, frontiers: Frontiers) -> None:
+        self._frontiers = frontiers
+        self._samples: dict[str, tuple[float, Counter[MemoryPart]]] = {}
+
+    def collect(self, out: Exposition) -> None:
+        """Sample what is due, in two round trips."""
+        statuses = self._frontiers.statuses
+        self._samples = {spider: sample for spider, sample in self._samples.items() if spider in statuses}
+        now_s = time.monotonic()
+        oldest_first = sorted(statuses, key=lambda spider: self._sampled_s(spider))
+        due = [spider for spider in oldest_first if now_s - self._sampled_s(spider) >= FRESH_S][:SPIDERS_A_SCRAPE]
+        for spider, bytes_of in self._sample({spider: statuses[spider] for spider in due}).items():
+            self._samples[spider] = now_s, bytes_of
+        for spider, (_, bytes_of) in self._samples.items():
+            for part in _PARTS:
+                out.add(names.MEMORY, bytes_of[part], spider, part)
+
+    def _sampled_s(self, spider: str) -> float:
+        return self._samples[spider][0] if spider in self._samples else -FRESH_S
+
+    def _sample(self, statuses: Mapping[str, Status]) -> dict[str, Counter[MemoryPart]]:
+        asked = self._frontiers.pipelined([command for spider in statuses for command in _questions(Keys(spider))])
+        plans: dict[str, list[Sampled]] = {}
+        for i, (spider, status) in enumerate(statuses.items()):
+            hosts, parked, dedup = asked[3 * i : 3 * i + 3]
+            plans[spider] = list(_plan(Keys(spider), status, hosts, parked, dedup))
+        commands = [
+            ("MEMORY", "USAGE", sampled.key, "SAMPLES", ELEMENTS) for plan in plans.values() for sampled in plan
+        ]
+        answers = iter(self._frontiers.pipelined(commands))
+        found: dict[str, Counter[MemoryPart]] = {}
+        for spider, plan in plans.items():
+            found[spider] = Counter()
+            for sampled in plan:
+                found[spider][sampled.part] += round(sampled.weight * _size(next(answers)))
+        return found
+
+
+def _questions(keys: Keys) -> Iterator[tuple[str | int, ...]]:
+    """Yield what has to be known of a spider before all of its keys can be named."""
+    yield "HRANDFIELD", keys.parked, LIKE_KEYS, "WITHVALUES"
+    yield "HLEN", keys.parked
+    yield "HMGET", keys.meta, "dedup", "seen"
+
+
+def _plan(keys: Keys, status: Status, hosts: Any, parked: Any, dedup: Any) -> Iterator[Sampled]:
+    """Yield the keys to look at; the last three are the answers to `_questions`."""
+    for key in (keys.priorities, keys.suspects):
+        yield Sampled("queue", key)
+    for key in (keys.busy, keys.parked, keys.delays):
+        yield Sampled("hosts", key)
+    for key in (keys.workers, keys.starting):
+        yield Sampled("leases", key)
+    for key in (keys.seen, keys.starts):
+        yield Sampled("seen", key)
+    yield Sampled("dead", keys.dead)
+    yield Sampled("other", keys.meta)
+
+    inboxes = nlargest(LIKE_KEYS, status.inboxes, key=lambda priority: status.inboxes[priority])
+    seeds_in = sum(status.inboxes[priority] for priority in inboxes) or 1
+    for priority in inboxes:
+        yield Sampled("queue", keys.inbox(priority), sum(status.inboxes.values()) / seeds_in)
+    workers = list(status.workers)[:LIKE_KEYS]
+    yield from _alike("leases", map(keys.leases, workers), len(status.workers))
+    yield from _alike("leases", map(keys.session, workers), len(status.workers))
+    lists = [keys.host(int(at.split(b",")[0]), host.decode()) for host, at in _pairs(hosts)]
+    yield from _alike("hosts", lists, int(parked))
+    made = Filter.read(dedup)
+    if made and made.kind == "bitmap":
+        for number, (layer, _) in enumerate(made.layers()):
+            blocks = range(0, layer.blocks, -(-layer.blocks // LIKE_KEYS))
+            yield from _alike("seen", (keys.bitmap(number, block) for block in blocks), layer.blocks)
+
+
+def _alike(part: MemoryPart, keys: Iterable[str], total: int) -> Iterator[Sampled]:
+    """Yield *keys* so weighted that they stand for *total*."""
+    looked_at = list(keys)
+    for key in looked_at:
+        yield Sampled(part, key, total / len(looked_at))
+
+
+def _pairs(answer: list[Any]) -> Iterable[tuple[bytes, bytes]]:
+    """Return the pairs of an answer, which the older protocol gives flat."""
+    return answer if answer and isinstance(answer[0], list) else zip(answer[::2], answer[1::2], strict=True)
+
+
+def _size(answer: Any) -> int:
+    """Return the bytes that MEMORY USAGE tells (none for a key that is gone); raises its error reply."""
+    if isinstance(answer, Exception):
+        raise answer
+    return int(answer or 0)
