@@ -1,0 +1,80 @@
+"""The only code that a queued seed can name: methods of its spider, and loaded classes of requests."""
+
+import inspect
+from collections.abc import Callable, Iterator
+from types import FunctionType
+from typing import Any, NamedTuple, cast
+
+from scrapy import Request, Spider
+
+Method = Callable[..., Any]
+
+#: Methods by which Scrapy itself drives a spider; no response belongs there, whether overridden or not.
+_MACHINERY = frozenset(vars(Spider)) - {"parse", "_parse"}
+
+
+class _Methods(NamedTuple):
+    names: frozenset[str]
+    name_of: dict[object, str]
+
+
+_found: dict[type[Spider], _Methods] = {}
+
+
+def _methods(spider_class: type[Spider]) -> _Methods:
+    if spider_class not in _found:
+        _found[spider_class] = _find_methods(spider_class)
+    return _found[spider_class]
+
+
+def _find_methods(spider_class: type[Spider]) -> _Methods:
+    function_of: dict[str, FunctionType] = {}
+    for name in dir(spider_class):
+        member = inspect.getattr_static(spider_class, name)
+        function = member.__func__ if isinstance(member, classmethod) else member
+        if isinstance(function, FunctionType) and name not in _MACHINERY and not name.startswith("__"):
+            function_of[name] = function
+    # Of several names of one function, its own wins.
+    by_preference = sorted(function_of, key=lambda name: function_of[name].__name__ == name)
+    return _Methods(frozenset(function_of), {function_of[name]: name for name in by_preference})
+
+
+def method_name(spider: Spider, method: object) -> str | None:
+    """Return the name under which *spider* has *method*, or None where it is no method of this very spider."""
+    owner = getattr(method, "__self__", None)
+    if owner is not spider and owner is not type(spider):
+        return None
+    return _methods(type(spider)).name_of.get(getattr(method, "__func__", None))
+
+
+def method_named(spider: Spider, name: str) -> Method | None:
+    """Return the method of *spider* that is named *name*, or None; no other attribute is ever looked up."""
+    if name not in _methods(type(spider)).names:
+        return None
+    method = getattr(spider, name)
+    return cast("Method", method) if inspect.ismethod(method) else None
+
+
+def class_name(request_class: type[Request]) -> str | None:
+    """Return the name by which `class_named` finds *request_class*, or None where another class hides it."""
+    name = _full_name(request_class)
+    return name if class_named(name) is request_class else None
+
+
+def class_named(name: str) -> type[Request] | None:
+    """Return the subclass of Request that is named *name* ("module.Class"), if its module is loaded."""
+    return _classes().get(name)
+
+
+def _classes() -> dict[str, type[Request]]:
+    return {_full_name(request_class): request_class for request_class in _subclasses(Request)}
+
+
+def _subclasses(request_class: type[Request]) -> Iterator[type[Request]]:
+    for subclass in request_class.__subclasses__():
+        yield subclass
+        yield from _subclasses(subclass)
+
+
+def _full_name(request_class: type[Request]) -> str:
+    return f"{request_class.__module__}.{request_class.__name__}"
