@@ -10,6 +10,7 @@ SeedbedError
 │   ├── FrontierFullError  Redis is at its memory limit; the caller may try again when there is room
 │   └── LeaseLostError   the server no longer knows this worker's session; reopen it
 └── StorageError         MongoDB can't be reached or refuses; says which address and why
+    └── NotStorableError one page or item can't be a document of MongoDB; the others are not at fault
 """
 
 
@@ -51,3 +52,19 @@ class LeaseLostError(FrontierError):
 
 class StorageError(SeedbedError):
     """Say what MongoDB refused, and at which address."""
+
+
+class NotStorableError(StorageError):
+    """Say what can't be stored of one page or item, and where in it that stands."""
+
+    def __init__(self, what: str, path: str = "") -> None:
+        super().__init__(what, path)
+        self.what = what
+        self.path = path
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.what}" if self.path else self.what
+
+    def within(self, step: str | int) -> "NotStorableError":
+        """Return the same error as seen from outside: what is at fault stands in *step*."""
+        return NotStorableError(self.what, f"[{step!r:.100}]{self.path}")

@@ -1,0 +1,19 @@
+"""Pages and items in MongoDB: in bulk, never blocking, each once.
+
+=================  ===========================================================================================
+`extension.py`     the Scrapy extension: what arises, to whom the scheduler talks
+`middleware.py`    the spider middleware that gives it every page
+`itemtypes.py`     which collection an item goes to, and its natural key (`stored_as`)
+`places.py`        an item's place on its page, which is its key where it has no natural one
+`documents.py`     pages, items and rejects as documents; `values.py`: values that MongoDB lacks
+`buffer.py`        batches on their way, bounded; `writer.py`: one batch into MongoDB, whatever happens to it
+`merge.py`         what becomes of a document that is there already
+`client.py`        the connection; `setup.py`: replica set, accounts and indexes, once before the workers
+=================  ===========================================================================================
+"""
+
+from crawler.storage.extension import Storage
+from crawler.storage.itemtypes import stored_as
+from crawler.storage.middleware import RawPages
+
+__all__ = ["RawPages", "Storage", "stored_as"]

@@ -1,0 +1,211 @@
+"""The Scrapy extension that stores every page a spider gets and every item that passes the pipelines."""
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Awaitable
+from datetime import UTC, datetime
+from typing import Any, Self
+from weakref import WeakKeyDictionary
+
+from scrapy import signals
+from scrapy.crawler import Crawler
+from scrapy.exceptions import NotConfigured
+from scrapy.http import Response
+
+from crawler.config import Config
+from crawler.errors import NotStorableError
+from crawler.storage.buffer import Buffer
+from crawler.storage.client import address, connect
+from crawler.storage.documents import Draft, RawPage, Source, item_document, reject_item
+from crawler.storage.places import Places
+from crawler.storage.writer import Writer
+
+logger = logging.getLogger(__name__)
+
+
+class Storage:
+    """Store pages and items in MongoDB, in batches, without ever making the event loop wait.
+
+    The scheduler asks it when a page may be acknowledged (`pending`) and whether to stop handing out requests (`full`).
+    Scrapy's statistics count `storage/pages_stored`, `items_stored`, `rejected`, `flushes`, `flush_seconds`, `retries`.
+    """
+
+    def __init__(self, crawler: Crawler, config: Config) -> None:
+        self._crawler = crawler
+        self._config = config
+        self._buffer: Buffer | None = None
+        self._writer: Writer | None = None
+        self._under_way: WeakKeyDictionary[Any, _PageUnderWay] = WeakKeyDictionary()
+        #: Stands for the crawl where the scheduler knows of none.
+        self._run = uuid.uuid4().hex
+        for handler, signal in (
+            (self._on_item_scraped, signals.item_scraped),
+            (self._on_item_lost, signals.item_dropped),
+            (self._on_item_lost, signals.item_error),
+            (self.close, signals.spider_closed),
+        ):
+            crawler.signals.connect(handler, signal)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Build the extension. Raises ConfigError for a wrong setting, NotConfigured where STORAGE is off."""
+        config = Config.from_settings(crawler.settings)
+        if not config.storage:
+            raise NotConfigured
+        return cls(crawler, config)
+
+    # -- for the scheduler
+
+    async def open(self) -> None:
+        """Connect to MongoDB, unless that is done.
+
+        Raises ConfigError or StorageError, which say what to do.
+        """
+        if self._buffer is not None:
+            return
+        config = self._config
+        database = await connect(config)
+        self._writer = Writer(database, self._count)
+        self._buffer = Buffer(
+            self._writer.write,
+            self._on_failure,
+            batch_docs=config.store_batch_docs,
+            batch_bytes=config.store_batch_bytes,
+            flush_s=config.store_flush_s,
+            limit_bytes=config.store_buffer_bytes,
+        )
+        logger.info("Pages and items go to the database %s of MongoDB at %s", database.name, address(config))
+
+    async def close(self) -> None:
+        """Store what is left, for as long as STORE_CLOSE_S, and disconnect."""
+        if self._buffer is None or self._writer is None:
+            return
+        writer, self._writer = self._writer, None
+        left = await self._buffer.drain(self._config.store_close_s)
+        if left:
+            logger.error(
+                "MongoDB did not take the last %d documents within %.0f s: their pages will be fetched again",
+                left,
+                self._config.store_close_s,
+            )
+        await writer.close()
+
+    def pending(self) -> asyncio.Future[None] | None:
+        """Return what resolves when all that was stored until now is durable or set aside; None if it is.
+
+        It never fails: while MongoDB is away it stays pending. It is shared by many: use `add_done_callback` or
+        `asyncio.shield`.
+        """
+        return self._buffer.durable if self._buffer is not None else None
+
+    @property
+    def full(self) -> bool:
+        """Tell whether the buffer is at STORE_BUFFER_BYTES, so that no more pages should be fetched."""
+        return self._buffer is not None and self._buffer.is_full
+
+    def hurry(self) -> None:
+        """Store soon what waits for company: the crawl has nothing else to do."""
+        if self._buffer is not None:
+            self._buffer.hurry()
+
+    # -- for the metrics
+
+    @property
+    def buffered_documents(self) -> int:
+        """Return how many documents wait to be durable."""
+        return self._buffer.documents if self._buffer is not None else 0
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Return how many bytes they take in memory, about."""
+        return self._buffer.size_bytes if self._buffer is not None else 0
+
+    # -- for the spider middleware
+
+    def store_page(self, response: Response) -> None:
+        """Store a page that is about to go to the spider."""
+        page = self._page_of(response)
+        page.is_kept = True
+        self._put(
+            RawPage(
+                key=page.key,
+                url=page.url,
+                final_url=response.url,
+                status=response.status,
+                headers=[(name, value) for name, values in response.headers.items() for value in values],
+                body=response.body,
+                flags=[str(flag) for flag in response.flags],
+                spider=self._crawler.spidercls.name,
+                crawl=self._crawl,
+                crawled_at=page.crawled_at,
+            )
+        )
+
+    def note_item(self, item: object, response: Response) -> None:
+        """Note the place that an item has on its page, before it goes to the pipelines."""
+        self._page_of(response).places.give(item)
+
+    # -- what Scrapy tells
+
+    def _on_item_scraped(self, item: Any, response: Any) -> Awaitable[None] | None:
+        source = self._source_of(item, response)
+        try:
+            document = item_document(item, source)
+        except NotStorableError as error:
+            logger.warning("Set aside an item of %s that can't be stored: %s", source.url or "no page", error)
+            document = reject_item(item, source, str(error))
+        self._put(document)
+        # A callback that never ends is not the scheduler's to stop: it waits here.
+        return self._buffer.wait_for_room() if self._buffer is not None and self._buffer.is_full else None
+
+    def _on_item_lost(self, item: Any, response: Any) -> None:
+        if response is not None:
+            self._page_of(response).places.take(item)
+
+    def _on_failure(self, error: BaseException) -> None:
+        logger.critical("The storage can't go on; its pages will be fetched again", exc_info=error)
+        self._ending = asyncio.create_task(self._crawler.engine.close_spider_async(reason="storage_error"))
+
+    # -- inside
+
+    @property
+    def _crawl(self) -> str:
+        return getattr(self._crawler.engine.scheduler, "crawl_id", None) or self._run
+
+    def _page_of(self, response: Any) -> "_PageUnderWay":
+        """Return what is known of a response, or of the failure that an errback got instead."""
+        page = self._under_way.get(response)
+        if page is None:
+            request = response.request
+            key = self._crawler.request_fingerprinter.fingerprint(request)
+            page = self._under_way[response] = _PageUnderWay(key, request.url)
+        return page
+
+    def _source_of(self, item: Any, response: Any) -> Source:
+        if response is None:  # the spider's start() gave it
+            return Source("", datetime.now(UTC), None, 0)
+        page = self._page_of(response)
+        return Source(page.url, page.crawled_at, page.key, page.places.take(item), page.is_kept)
+
+    def _put(self, draft: Draft) -> None:
+        if self._buffer is None:
+            raise RuntimeError("the storage is not open: add crawler.storage.RawPages to SPIDER_MIDDLEWARES")
+        self._buffer.put(draft)
+
+    def _count(self, name: str, number: float) -> None:
+        # The interface says int; what collects adds up whatever numbers it gets.
+        self._crawler.stats.inc_value(f"storage/{name}", number)  # type: ignore[arg-type]
+
+
+class _PageUnderWay:
+    """What is known of a page while its callback and the pipelines are at work."""
+
+    __slots__ = ("crawled_at", "is_kept", "key", "places", "url")
+
+    def __init__(self, key: bytes, url: str) -> None:
+        self.key = key
+        self.url = url
+        self.crawled_at = datetime.now(UTC)
+        self.is_kept = False
+        self.places = Places()

@@ -1,0 +1,46 @@
+"""What becomes of a document that is there already when it comes again: the newer one wins, whatever the order.
+
+Of two documents with one `_id` the one that was crawled later stays, and of two from the same millisecond (one item
+twice on a page) that with the greater checksum. So writing is idempotent and needs no order: a batch may be written
+twice, two batches may overtake each other, and what a spool gives back late changes nothing. Besides:
+
+* `changed_at` of a page and `updated_at` of an item are from when its content became what it is;
+* `fetches` of a page counts the crawls that fetched it: when a crawl fetches a page again, after a worker's death or
+  because the spider asks for it, that is the same fetch.
+"""
+
+from typing import Any
+
+from bson.raw_bson import RawBSONDocument
+from pymongo import UpdateOne
+
+from crawler.storage.documents import Document
+from crawler.storage.itemtypes import RAW_PAGES
+
+
+def merge(document: Document) -> UpdateOne:
+    """Return the update that gives the document which is there the content of *document*, if that is newer."""
+    new = RawBSONDocument(document.raw)
+    is_page = document.collection == RAW_PAGES
+    checksum, since = ("checksum", "changed_at") if is_page else ("_checksum", "updated_at")
+    crawled_at = new["crawled_at"]
+    kept: dict[str, Any] = {since: _if({"$eq": [f"${checksum}", _literal(new[checksum])]}, f"${since}", crawled_at)}
+    if is_page:
+        is_same_crawl = {"$eq": ["$crawl", _literal(new["crawl"])]}
+        kept["fetches"] = {"$add": ["$fetches", _if(is_same_crawl, 0, 1)]}
+    is_older = [
+        {"crawled_at": {"$lt": crawled_at}},
+        {"crawled_at": crawled_at, checksum: {"$lt": new[checksum]}},
+    ]
+    return UpdateOne(
+        {"_id": new["_id"], "$or": is_older},
+        [{"$replaceWith": {"$mergeObjects": [_literal(new), kept]}}],
+    )
+
+
+def _literal(value: object) -> dict[str, Any]:
+    return {"$literal": value}
+
+
+def _if(condition: object, then: object, otherwise: object) -> dict[str, Any]:
+    return {"$cond": [condition, then, otherwise]}

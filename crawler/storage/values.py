@@ -1,0 +1,185 @@
+"""What MongoDB lacks, as what it has: how each value of an item is stored.
+
+=========================================  ==========================================================================
+in Python                                  in MongoDB
+=========================================  ==========================================================================
+None, bool, float (NaN too), bytes         the same
+int                                        the same up to 64 bits, else text: decimal, or 0x… past 4,300 digits
+str                                        the same; a lone surrogate as the six characters of its escape (``\\ud800``)
+Decimal                                    Decimal128, or text where 34 digits do not hold it
+datetime                                   a date to the millisecond; without a zone it is taken for UTC; text where
+                                           its time in UTC has no year
+date                                       a date at midnight UTC
+time, UUID, Path, the value of an Enum     text; UUID: binary of subtype 4
+timedelta                                  seconds
+list, tuple, deque                         array
+set, frozenset                             array, sorted
+dict and other mappings, items (nested)    document; of the keys, which become text, ``.``, NUL and a leading ``$`` are
+                                           written ``%2E``, ``%00`` and ``%24``; a name that is taken gets a ``_``
+=========================================  ==========================================================================
+
+Anything else is refused, and so is what is nested deeper than 100 levels or holds itself.
+"""
+
+import datetime
+import enum
+import uuid
+from collections import deque
+from collections.abc import Container, Iterable, Mapping
+from decimal import Decimal, DecimalException
+from pathlib import PurePath
+from typing import Any
+
+from bson import Binary, Decimal128, ObjectId
+from itemadapter import ItemAdapter
+
+from crawler.errors import NotStorableError
+
+#: MongoDB's documented limit, the document itself included.
+MAX_DEPTH = 100
+#: No document of 16 MB holds more values: in an array of that length each takes eight bytes or more.
+MAX_VALUES = 2_000_000
+
+_INT64 = range(-(1 << 63), 1 << 63)
+_KEPT = frozenset({type(None), bool, float, bytes, ObjectId, Decimal128, Binary})
+
+
+def to_document(fields: Iterable[tuple[object, object]], taken: Container[str] = ()) -> dict[str, Any]:
+    """Return *fields* as a document that BSON can encode, without the names that are *taken*. O(values).
+
+    Raises NotStorableError, which says what stands where. What the fields' own classes raise passes through.
+    """
+    return _Conversion().document(fields, 1, taken)
+
+
+def clean_text(text: str) -> str:
+    """Return *text* with lone surrogates, which UTF-8 lacks, written as escapes."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+
+
+class _Conversion:
+    """Convert one document, and stop when it becomes too large to be one."""
+
+    __slots__ = ("_left",)
+
+    def __init__(self) -> None:
+        self._left = MAX_VALUES
+
+    def document(
+        self, fields: Iterable[tuple[object, object]], depth: int, taken: Container[str] = ()
+    ) -> dict[str, Any]:
+        self._spend(1, depth)
+        document: dict[str, Any] = {}
+        for key, value in fields:
+            name = _field_name(key)
+            while name in document or name in taken:
+                name += "_"
+            try:
+                document[name] = self._value(value, depth)
+            except NotStorableError as error:
+                raise error.within(name) from None
+        self._spend(len(document), depth)
+        return document
+
+    def _array(self, values: Iterable[object], depth: int) -> list[Any]:
+        self._spend(1, depth)
+        array: list[Any] = []
+        try:
+            array.extend(self._value(value, depth) for value in values)
+        except NotStorableError as error:
+            raise error.within(len(array)) from None
+        self._spend(len(array), depth)
+        return array
+
+    def _spend(self, values: int, depth: int) -> None:
+        self._left -= values
+        if self._left < 0:
+            raise NotStorableError(f"more than {MAX_VALUES:,} values")
+        if depth > MAX_DEPTH:
+            raise NotStorableError(f"more than {MAX_DEPTH} levels (does it hold itself?)")
+
+    def _value(self, value: Any, depth: int) -> Any:
+        kind = type(value)
+        if kind is str:
+            return value if value.isascii() else clean_text(value)
+        if kind in _KEPT:
+            return value
+        if kind is int:
+            return value if value in _INT64 else _digits(value)
+        if kind is list:
+            return self._array(value, depth + 1)
+        if kind is dict:
+            return self.document(value.items(), depth + 1)
+        return self._other(value, depth)
+
+    def _other(self, value: Any, depth: int) -> Any:
+        match value:
+            case enum.Enum():
+                return self._value(value.value, depth)
+            case str():
+                return clean_text(str.__str__(value))
+            case int():
+                return self._value(int.__int__(value), depth)
+            case float():
+                return float.__float__(value)
+            case bytes() | bytearray() | memoryview():
+                return bytes(value)
+            case Decimal():
+                return _decimal(value)
+            case datetime.datetime():
+                return _moment(value)
+            case datetime.date():
+                return datetime.datetime(value.year, value.month, value.day, tzinfo=datetime.UTC)
+            case datetime.time():
+                return value.isoformat()
+            case datetime.timedelta():
+                return value.total_seconds()
+            case uuid.UUID():
+                return Binary.from_uuid(value)
+            case PurePath():
+                return clean_text(str(value))
+            case list() | tuple() | deque():
+                return self._array(value, depth + 1)
+            case set() | frozenset():
+                return _sorted(self._array(value, depth + 1))
+            case Mapping():
+                return self.document(value.items(), depth + 1)
+        if ItemAdapter.is_item(value):
+            return self.document(ItemAdapter(value).items(), depth + 1)
+        raise NotStorableError(f"a {type(value).__module__}.{type(value).__qualname__}")
+
+
+def _field_name(key: object) -> str:
+    name = key.decode("utf-8", "backslashreplace") if isinstance(key, bytes) else str(key)
+    if name.isalnum() and name.isascii():
+        return name
+    if name.startswith("$"):
+        name = f"%24{name[1:]}"
+    return clean_text(name.replace(".", "%2E").replace("\0", "%00"))
+
+
+def _digits(value: int) -> str:
+    try:
+        return str(value)
+    except ValueError:  # Python refuses to spend quadratic time on it
+        return hex(value)
+
+
+def _decimal(value: Decimal) -> Decimal128 | str:
+    try:
+        return Decimal128(value)
+    except DecimalException:
+        return str(value)
+
+
+def _moment(value: datetime.datetime) -> datetime.datetime | str:
+    try:
+        return value.replace(tzinfo=datetime.UTC) if value.tzinfo is None else value.astimezone(datetime.UTC)
+    except OverflowError:
+        return value.isoformat()
+
+
+def _sorted(members: list[Any]) -> list[Any]:
+    """Sort what may be of several types: the same set always gives the same array."""
+    kinds = {type(member) for member in members}
+    return sorted(members) if kinds <= {str} or kinds <= {int} else sorted(members, key=repr)
