@@ -148,3 +148,4 @@ class WorkerCollector:
             for state, workers in states.items():
                 out.add(names.WORKERS, workers, spider, state)
             out.add(names.STARTING, status.starting, spider)
+            out.add(names.WORKERS_LOST, status.workers_lost, spider)

@@ -46,6 +46,7 @@ WorkerState = Literal["working", "idle", "lost"]
 
 WORKERS = _gauge("workers", "Workers by state; lost: silent for longer than its lease.", "spider", "state")
 STARTING = _gauge("workers_starting", "Workers whose spider still gives start requests.", "spider")
+WORKERS_LOST = _counter("workers_lost", "Workers that died or froze, and whose seeds were taken back.", "spider")
 WORKER_LEASES = _gauge("worker_leases", "Seeds in the hands of one worker.", "spider", "worker")
 WORKER_LEASE_EXPIRY = _gauge(
     "worker_lease_expiry_timestamp_seconds",

@@ -5,13 +5,13 @@
 -- whose worker died while it ran alone `max_deaths` times is set aside. After a restart of the server everybody gets
 -- lease_ms to report first. O(limit).
 --
--- | key               | type | meaning                            |
--- | workers           | zset | worker -> lease deadline, ms       |
--- | meta              | hash | run_id, grace_ms, dead_numbers     |
--- | suspects          | list | seeds to be run alone              |
--- | dead              | hash | seeds set aside                    |
--- | base leases:<w>   | hash | leases of worker w                 |
--- | base session:<w>  | hash | its session                        |
+-- | key              | type | meaning                                      |
+-- | workers          | zset | worker -> lease deadline, ms                 |
+-- | meta             | hash | run_id, grace_ms, dead_numbers, workers_lost |
+-- | suspects         | list | seeds to be run alone                        |
+-- | dead             | hash | seeds set aside                              |
+-- | base leases:<w>  | hash | leases of worker w                           |
+-- | base session:<w> | hash | its session                                  |
 local workers, meta, priorities, busy, suspects, dead, starting = unpack(KEYS)
 local base, lease_ms, limit, max_deaths = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 
@@ -47,6 +47,7 @@ for _, worker in ipairs(redis.call('ZRANGEBYSCORE', workers, '-inf', now, 'LIMIT
   limit = limit - math.min(#tokens, limit)
   if redis.call('EXISTS', leases) == 0 then
     redis.call('ZREM', workers, worker)
+    redis.call('HINCRBY', meta, 'workers_lost', 1)
     redis.call('DEL', base .. 'session:' .. worker)
     redis.call('SREM', starting, worker)
     if redis.call('HGET', meta, 'tester') == worker then redis.call('HDEL', meta, 'tester') end

@@ -52,6 +52,7 @@ return cjson.encode({
   suspects = waiting,
   hosts = redis.call('ZCARD', busy),
   starting = redis.call('SCARD', starting),
+  workers_lost = count('workers_lost'),
   inboxes = inboxes,
   workers = held,
 })

@@ -28,6 +28,8 @@ class Status(msgspec.Struct, frozen=True):
     hosts: int
     #: Workers whose spider still gives start requests.
     starting: int
+    #: Workers that died or froze, and whose seeds were taken back, since the frontier was new.
+    workers_lost: int
     #: Queued seeds by priority, the parked and suspect ones left out.
     inboxes: dict[int, int]
     #: Worker id -> (server time until which its leases hold, in ms; leases).
