@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args, get_type_hints
 from urllib.parse import urlsplit
 
 import msgspec
@@ -70,6 +70,9 @@ class EnvironmentSettings(msgspec.Struct, frozen=True, kw_only=True, rename="upp
                 raise error.__cause__ from None
             what, _, path = str(error).partition(" - at `$.")
             name = path.rstrip("`")
+            choices = get_args(get_type_hints(cls).get(name.lower()))
+            if "enum" in what and choices:
+                what = f"one of {', '.join(choices)} is wanted"
             raise ConfigError(f"{name}={_shown(name, values.get(name))}: {what}") from None
 
 

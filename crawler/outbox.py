@@ -5,33 +5,11 @@ import time
 from collections import deque
 from collections.abc import Iterable
 
-from crawler.frontier.frontier import Ack, Lease, Link
+from crawler.frontier.frontier import Link
+from crawler.hand import Page
 
 #: With `appendfsync everysec` a killed Redis comes back at most some two seconds younger: what is older is on its disk.
 DURABLE_S = 5.0
-
-
-class Page:
-    """Hold what this worker knows of one leased request, until it is acknowledged."""
-
-    __slots__ = ("children", "delay_ms", "host", "reason", "started", "token")
-
-    def __init__(self, lease: Lease, host: str, reason: str = "") -> None:
-        #: Empty: the lease is lost. Whatever the page gives is stored by whoever has it now.
-        self.token = lease.token
-        self.host = host
-        #: Not 0: the host is busy until its next turn is reported.
-        self.delay_ms = lease.delay_ms
-        #: (priority, seed) of the children that no filter guards; they go with the acknowledgement.
-        self.children: list[tuple[int, bytes]] = []
-        #: Not empty: why the seed is to be set aside.
-        self.reason = reason
-        self.started = False
-
-    def void(self) -> None:
-        """Forget the lease: somebody else will fetch this page."""
-        self.token = ""
-        self.children.clear()
 
 
 class Outbox:
@@ -100,8 +78,3 @@ class Outbox:
         self._sent.clear()
         self.waiting_since = time.monotonic()
         return pages
-
-
-def acks_of(pages: Iterable[Page]) -> list[Ack]:
-    """Return the acknowledgements of those pages whose leases still hold."""
-    return [Ack(page.token, page.reason, page.children) for page in pages if page.token]

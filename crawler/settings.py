@@ -26,6 +26,10 @@ EXTENSIONS = {
     "crawler.metrics.Metrics": 0,
     "crawler.heartbeat.Heartbeat": 0,
 }
+DOWNLOADER_MIDDLEWARES = {
+    "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
+    "crawler.robots.SharedRobotsTxtMiddleware": 100,
+}
 SPIDER_MIDDLEWARES = {"crawler.storage.RawPages": 1000}
 # What was seen is the frontier's business.
 DUPEFILTER_CLASS = "scrapy.dupefilters.BaseDupeFilter"
@@ -41,5 +45,5 @@ ROBOTSTXT_OBEY = _scrapy.robotstxt_obey
 USER_AGENT = _scrapy.user_agent
 LOG_LEVEL = _scrapy.log_level
 # A page's address would ride along with each of its links: 40 bytes and more a queued seed.
-REFERER_ENABLED = False
+REFERRER_POLICY = "no-referrer"
 TELNETCONSOLE_ENABLED = False

@@ -26,15 +26,15 @@ def connect(config: Config) -> redis.asyncio.Redis:
     return redis.asyncio.Redis.from_url(config.redis_url, retry=AsyncRetry(NoBackoff(), 0), **_options(config))
 
 
-def connect_sync(config: Config) -> redis.Redis:
+def connect_sync(config: Config, timeout_s: float = TIMEOUT_S) -> redis.Redis:
     """Return a blocking client, for threads and commands; otherwise as `connect`."""
-    return redis.Redis.from_url(config.redis_url, retry=Retry(NoBackoff(), 0), **_options(config))
+    return redis.Redis.from_url(config.redis_url, retry=Retry(NoBackoff(), 0), **_options(config, timeout_s))
 
 
-def _options(config: Config) -> dict[str, Any]:
+def _options(config: Config, timeout_s: float = TIMEOUT_S) -> dict[str, Any]:
     options: dict[str, Any] = {
-        "socket_timeout": TIMEOUT_S,
-        "socket_connect_timeout": TIMEOUT_S,
+        "socket_timeout": timeout_s,
+        "socket_connect_timeout": timeout_s,
         "health_check_interval": 0,
     }
     if config.redis_username:

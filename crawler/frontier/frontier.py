@@ -5,13 +5,15 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import msgspec
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoScriptError, ResponseError
+from scrapy.settings import BaseSettings
 
+from crawler.config import Config
 from crawler.errors import ConfigError, FrontierDownError, FrontierError, FrontierFullError
 from crawler.frontier.client import refusal, translated
 from crawler.frontier.dedup import Dedup
@@ -29,6 +31,9 @@ LOST, NEXT, AGAIN = 0, 1, 2
 
 #: Waits between two tries while Redis is away, seconds.
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.1, 3.0
+
+#: With `appendfsync everysec`, what was written is on the disk after this time at the latest, seconds.
+FSYNC_S = 2.0
 
 #: How a link meets the filter: checked and noted; a start request, admitted once a crawl; neither.
 FILTERED, START, UNFILTERED = 0, 1, 2
@@ -129,6 +134,8 @@ class Opened:
     generation: int
     #: Tokens that this worker holds and the server does not know.
     missing: frozenset[str]
+    #: Names the crawl: no other one of this frontier has this name.
+    crawl_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +152,18 @@ class Rules:
     max_deaths: int = 3
     #: Seeds that a pop looks at beyond those that it hands out.
     scan: int = 512
+
+    @classmethod
+    def of(cls, config: Config, settings: BaseSettings) -> Self:
+        """Return the rules that the settings ask for."""
+        return cls(
+            project=settings["BOT_NAME"],
+            dedup=Dedup.of(config),
+            lease_ms=int(config.frontier_lease_s * 1000),
+            delay_ms=int(settings.getfloat("DOWNLOAD_DELAY") * 1000),
+            keep_seen=config.dedup_keep,
+            max_deaths=config.frontier_max_deaths,
+        )
 
 
 class Frontier:
@@ -191,7 +210,7 @@ class Frontier:
         ]
         args += rules.dedup.argv
         await self._insist(lambda: self._direct("SADD", SPIDERS, keys.tag), patient=patient)
-        was, epoch, generation, missing, project = await self._insist(
+        was, epoch, generation, missing, project, began_ms = await self._insist(
             lambda: self._one("open", names, args), patient=patient
         )
         if was == -2:
@@ -199,7 +218,8 @@ class Frontier:
                 f"FRONTIER_NAMESPACE: the frontier {keys.base} belongs to the project {project.decode()!r}, this is "
                 f"{rules.project!r}. Give each project a namespace of its own"
             )
-        return Opened(was, epoch, generation, frozenset(token.decode() for token in missing))
+        tokens = frozenset(token.decode() for token in missing)
+        return Opened(was, epoch, generation, tokens, f"{epoch}:{began_ms}")
 
     async def leave(self) -> int:
         """Give all leases back to the front of the queue and sign off; return how many; one round trip."""
@@ -299,6 +319,16 @@ class Frontier:
         args = [keys.base, rules.lease_ms, limit, rules.max_deaths]
         restarted, suspects, dead = await self._insist(lambda: self._one("reclaim", names, args))
         return bool(restarted), suspects, dead
+
+    async def wait_durable(self) -> None:
+        """Return when what was sent is on Redis's disk (or Redis keeps none): WAITAOF, else two fsync periods."""
+        with translated(self.where):
+            try:
+                await self._direct("WAITAOF", "1", "0", "5000")
+            except ResponseError:  # before 7.2, or without an append-only file
+                persistence: dict[str, Any] = await self.redis.info("persistence")
+                if persistence.get("aof_enabled"):
+                    await asyncio.sleep(FSYNC_S)
 
     async def rewrite_log(self) -> None:
         """Ask Redis to write its append-only file anew; a refusal (one is being written) does not matter."""

@@ -1,6 +1,6 @@
 -- open(session, leases, priorities, busy, suspects, workers, starting, meta, seen;
 --      base, worker, seq, lease_ms, project, begin, starting, held, mode, capacity, error_rate)
---   -> {was, epoch, generation, missing, project}
+--   -> {was, epoch, generation, missing, project, began_ms}
 --
 -- Begin a session, or begin it again after it was lost: this worker's leases that it no longer holds go back to the
 -- queue, and those that it holds but the server does not know are named. begin '1': a frontier whose crawl is complete
@@ -10,7 +10,7 @@ local base, worker, seq, lease_ms, project = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local begin, has_starts, held = ARGV[6] == '1', ARGV[7] == '1', cmsgpack.unpack(ARGV[8])
 
 local owner = redis.call('HGET', meta, 'project')
-if owner and owner ~= project then return {-2, 0, 0, {}, owner} end
+if owner and owner ~= project then return {-2, 0, 0, {}, owner, 0} end
 local dedup = {mode = ARGV[9], capacity = tonumber(ARGV[10]), error_rate = tonumber(ARGV[11]), key = seen, meta = meta}
 local _, refused = admit(dedup, {})
 if refused then return redis.error_reply(refused) end
@@ -18,7 +18,7 @@ if refused then return redis.error_reply(refused) end
 local was = tonumber(redis.call('HGET', session, 'seq') or -1)
 local state = redis.call('HGET', meta, 'state')
 if begin and (not state or state == 'complete') then
-  redis.call('HSET', meta, 'state', 'running', 'project', project)
+  redis.call('HSET', meta, 'state', 'running', 'project', project, 'began_ms', string.format('%.0f', now_ms()))
   redis.call('HINCRBY', meta, 'epoch', 1)
 end
 
@@ -38,5 +38,5 @@ for token in pairs(known) do missing[#missing + 1] = token end
 redis.call('HSET', session, 'seq', seq, 'popped', 0)
 redis.call('ZADD', workers, now_ms() + lease_ms, worker)
 if has_starts then redis.call('SADD', starting, worker) end
-local epoch, generation = unpack(redis.call('HMGET', meta, 'epoch', 'generation'))
-return {was, tonumber(epoch or 0), tonumber(generation or 0), missing, project}
+local epoch, generation, began_ms = unpack(redis.call('HMGET', meta, 'epoch', 'generation', 'began_ms'))
+return {was, tonumber(epoch or 0), tonumber(generation or 0), missing, project, tonumber(began_ms or 0)}

@@ -1,0 +1,249 @@
+"""The one task that talks to Redis: when to speak, what to say, and what follows from the answer."""
+
+import asyncio
+import logging
+import random
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+
+from scrapy import Spider
+
+from crawler import seeds
+from crawler.config import Config
+from crawler.errors import BadSeedError
+from crawler.frontier.frontier import Answer, Frontier, Idle, Lease, Link, Opened, Turn
+from crawler.hand import Hand, Page
+from crawler.outbox import Outbox
+from crawler.recent import Recent
+from crawler.storage import Storage
+
+logger = logging.getLogger(__name__)
+
+#: Fingerprints that the local filter remembers at least.
+RECENT = 20_000
+#: Two calls that nobody waits for are this far apart, seconds.
+SHORTEST_WAIT_S = 0.02
+
+
+class Conversation:
+    """Keep a worker's hand filled and its outbox empty, with as few calls as that takes.
+
+    on_work is called when seeds have come or room has; on_complete when all workers agree that the crawl is complete.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        spider: Spider,
+        frontier: Frontier,
+        hand: Hand,
+        storage: Storage | None,
+        on_work: Callable[[], None],
+        on_complete: Callable[[], None],
+    ) -> None:
+        self.config = config
+        self.spider = spider
+        self.frontier = frontier
+        self.hand = hand
+        self.storage = storage
+        self.on_work = on_work
+        self.on_complete = on_complete
+        self.outbox = Outbox(config.frontier_outbox)
+        self.recent = Recent(RECENT)
+        self.counts: Counter[str] = Counter()
+        #: The spider has given all of its start requests.
+        self.started = False
+        self.complete = False
+        #: Nothing new is taken; the conversation ends when everything was said.
+        self.closing = False
+        self._turns: list[Turn] = []
+        self._wake = asyncio.Event()
+        self._talking = False
+        #: The engine asked for a request and there was none.
+        self._hungry = True
+        #: This worker is to finish what it holds: a suspect waits, to be run alone.
+        self._drain = False
+        self._idle: Idle | None = None
+        self._poll_s = SHORTEST_WAIT_S
+        self._last_call = 0.0
+        self._next_reclaim = 0.0
+        self._epoch = 0
+        self._generation = 0
+
+    # -- what the scheduler says
+
+    @property
+    def is_busy(self) -> bool:
+        """Tell whether anything is in hand or under way."""
+        return bool(self.hand or self.outbox or self._turns or self._talking)
+
+    @property
+    def is_full(self) -> bool:
+        """Tell whether no more pages should be begun."""
+        return not self.outbox.has_room or (self.storage is not None and self.storage.full)
+
+    def put(self, entry: Link | Page) -> None:
+        """Send a link or an acknowledgement, soon."""
+        self.outbox.put(entry)
+        if self._hungry or len(self.outbox) % self.config.frontier_batch in {0, 1}:
+            self._wake.set()
+
+    def report(self, turn: Turn) -> None:
+        """Tell all workers when a host may be fetched next."""
+        self._turns.append(turn)
+        self._wake.set()
+
+    def starve(self) -> None:
+        """Say that the engine could work, and there was nothing for it."""
+        if not self._hungry:
+            self._hungry = True
+            self._wake.set()
+
+    def wake(self) -> None:
+        """Look anew whether there is something to say."""
+        self._wake.set()
+
+    def begin(self, opened: Opened) -> None:
+        """Note what the frontier said when the session was opened."""
+        self._epoch, self._generation = opened.epoch, opened.generation
+
+    # -- the loop
+
+    async def run(self) -> None:
+        """Talk until the worker closes; then give back what was not begun, and sign off."""
+        while not (self.closing and not self.outbox and not self.hand.unsettled):
+            await self._rest()
+            if time.monotonic() >= self._next_reclaim:
+                await self._reclaim()
+            was_full = self.is_full
+            self._talking = True
+            answer = await self._call()
+            self._talking = False
+            if answer.idle is not None:
+                await self._when_idle(answer.idle, answer.state)
+            if was_full or not (self.started or self.is_busy):
+                self.on_work()
+        await self.frontier.leave()
+
+    async def _rest(self) -> None:
+        while (left_s := self._due() - time.monotonic()) > 0:
+            self._wake.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), left_s)
+
+    def _due(self) -> float:
+        """Return the time of the next call, in monotonic seconds."""
+        due, soon = [self._next_reclaim], self._last_call + SHORTEST_WAIT_S
+        if len(self.outbox) >= self.config.frontier_batch:
+            return 0.0
+        if self.closing and (self.outbox or not self.hand.unsettled):
+            return 0.0
+        if self.outbox or self._turns:
+            due.append(soon if self._hungry else self.outbox.waiting_since + self.config.frontier_flush_s)
+        if self._may_take(self.hand.size // 2):
+            due.append(soon if self._idle is None else self._last_call + self._poll_s)
+        if self.is_full:
+            due.append(self._last_call + self.config.frontier_flush_s)
+        return min(due)
+
+    def _may_take(self, least: int) -> bool:
+        if self.closing or self.complete or self.is_full or (self._drain and self.hand):
+            return False
+        return self.hand.room > least
+
+    async def _call(self) -> Answer:
+        links, pages = self.outbox.take(self.config.frontier_batch)
+        turns, self._turns = self._turns, []
+        # A call that is made anyway takes what fits; only half an empty hand is worth a call of its own.
+        want = self.hand.want(started=self.started) if self._may_take(self.hand.size // 4) else None
+        acks = [page.ack for page in pages if page.token]
+        answer = await self.frontier.exchange(links, acks, turns, want)
+        self._last_call = time.monotonic()
+        self.hand.unsettled.difference_update(pages)
+        if answer.lost:
+            await self._reopen(links)
+        else:
+            self.outbox.note_sent(self.frontier.seq, links)
+            self._note(answer, len(links))
+        return answer
+
+    def _note(self, answer: Answer, links: int) -> None:
+        self.counts["pushed"] += links
+        self.counts["accepted"] += answer.accepted
+        self.counts["hits"] += answer.filtered
+        self.counts["done"] += answer.done
+        self.counts["stale"] += answer.stale
+        if not answer.leases and answer.idle is None:
+            return
+        self._idle = answer.idle
+        if answer.generation != self._generation:
+            self._generation = answer.generation
+            self.recent.forget()
+        if answer.leases:
+            self._poll_s = SHORTEST_WAIT_S
+            self._drain = False
+            for lease in answer.leases:
+                self._receive(lease)
+            if self._hungry:
+                self._hungry = False
+                self.on_work()
+
+    def _receive(self, lease: Lease) -> None:
+        self.counts["popped"] += 1
+        try:
+            request = seeds.decode(lease.seed, self.spider, priority=lease.priority)
+        except BadSeedError as error:
+            self.counts["bad"] += 1
+            logger.error("Set aside a seed that can't be read: %s", error)  # noqa: TRY400 - the error says it all
+            self.put(self.hand.set_aside(lease, str(error)))
+        else:
+            self.hand.take(lease, request)
+
+    # -- what is rare
+
+    async def _when_idle(self, idle: Idle, state: str) -> None:
+        self._drain = idle.drain
+        longest_s = self.config.frontier_poll_s
+        if idle.wait_ms >= 0:
+            longest_s = min(longest_s, max(idle.wait_ms / 1000, SHORTEST_WAIT_S))
+        self._poll_s = min(2 * self._poll_s, longest_s)
+        if self.storage is not None and self.hand.unsettled:
+            self.storage.hurry()
+        if self.complete or self.is_busy or not self.config.close_when_complete:
+            return
+        if state == "complete" or (idle.is_complete and await self.frontier.finish(self._epoch)):
+            self.complete = True
+            self.on_complete()
+
+    async def _reclaim(self) -> None:
+        self._next_reclaim = time.monotonic() + self.config.frontier_lease_s / 2 * random.uniform(0.8, 1.2)
+        restarted, suspects, dead = await self.frontier.reclaim()
+        if restarted:
+            # A tail that was torn inside a script would be half applied at the next restart: have it written anew.
+            await self.frontier.rewrite_log()
+        if suspects or dead:
+            logger.warning("Took over %d seeds of dead workers; set aside %d that killed theirs", suspects, dead)
+        self.counts["reclaimed"] += suspects
+        self.counts["buried"] += dead
+
+    async def _reopen(self, links: list[Link]) -> None:
+        """Begin the session again: it expired, or Redis lost its last moments.
+
+        Of a page that was begun, some links may be gone with those moments: it goes back to the queue. What was taken
+        and not begun is kept where the server still knows of it.
+        """
+        self.counts["reopened"] += 1
+        held = self.hand.tokens_ahead
+        opened = await self.frontier.open(begin=False, starting=not self.started, held=held, patient=True)
+        logger.warning(
+            "Redis lost this session or its last moments: %d begun pages go back, %d of %d taken seeds are gone",
+            len(self.hand.pages) - len(held),
+            len(opened.missing),
+            len(held),
+        )
+        self.hand.void(opened.missing)
+        self.hand.unsettled.difference_update(self.outbox.rewind(opened.was, links))
+        self.recent.forget()
+        self._generation = opened.generation
