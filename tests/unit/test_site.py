@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import math
 import re
 from collections import deque
 from collections.abc import Callable
@@ -17,8 +18,22 @@ from parsel import Selector
 from protego import Protego
 from w3lib.url import canonicalize_url
 
-from bench.site import SPELLINGS, SiteConfig, SiteProcess, canonical_url, expected_pages, expected_products, page_count
+from bench.site import (
+    SPELLINGS,
+    SiteConfig,
+    SiteProcess,
+    canonical_url,
+    expected_pages,
+    expected_products,
+    iterate_pages,
+    page_count,
+)
+from bench.site.addresses import Addresses
 from bench.site.answers import Request, Site
+from bench.site.config import NAVIGATION_LINKS
+from bench.site.links import Links
+from bench.site.shop import Kind, Page, Shop
+from bench.site.words import CATEGORY_NAMES, PRODUCT_NAMES
 
 Fetch = Callable[[str], tuple[int, dict[str, str], str]]
 
@@ -143,6 +158,38 @@ def test_the_expected_pages_are_right_for_every_configuration(config: SiteConfig
     assert found.link_counts == {config.links_per_page}
 
 
+@pytest.mark.parametrize(
+    ("products", "categories", "hosts"), [(20_000, 1, 1), (1, 3000, 2), (3000, 30, 500), (191, 3, 3), (192, 3, 3)]
+)
+def test_navigation_and_listings_alone_lead_everywhere_in_few_steps(products: int, categories: int, hosts: int) -> None:
+    names = tuple(f"h{number}.test" for number in range(hosts))
+    config = replace(SHOP, products=products, categories=categories, host_names=names)
+    shop = Shop(config)
+    links = Links(shop, Addresses(shop))
+    steps, seen = 0, {Page(Kind.HOME, 0)}
+    newest = seen
+    while newest:
+        found = set[Page]()
+        for page in newest:
+            navigation, listing, _ = links.of(page)
+            assert len(navigation) <= NAVIGATION_LINKS
+            found |= {target for target, _ in navigation + listing}
+        moved = {Page(Kind.PRODUCT, number) for kind, number, _ in found if kind is Kind.REDIRECT}
+        newest = {page for page in found if page.kind is not Kind.REDIRECT} | moved
+        newest -= seen
+        seen |= newest
+        steps += 1
+    assert seen == set(shop.pages())
+    assert steps <= 5 + math.log2(hosts + categories + shop.parts(0))
+
+
+def test_pages_are_counted_without_going_through_them() -> None:
+    for categories in range(1, 15):
+        for products in range(1, 260, 3):
+            config = replace(SHOP, products=products, categories=categories)
+            assert page_count(config) == sum(1 for _ in iterate_pages(config)), config
+
+
 def test_the_served_site_is_the_computed_one() -> None:
     with SiteProcess(SiteConfig(port=0, products=150, categories=5, slow_s=0.001)) as site:
         connections: dict[str, http.client.HTTPConnection] = {}
@@ -196,6 +243,12 @@ def test_without_canonical_addresses_pages_are_stored_twice(spelling: str) -> No
     found = crawl(direct(Site(config)), config.start_url, same=lambda url: url)
     assert found.pages == expected_pages(config)
     assert len(found.stored) > len(found.pages)
+
+
+def test_every_name_has_two_spellings_of_one_address() -> None:
+    for name in PRODUCT_NAMES + CATEGORY_NAMES:
+        assert name.slug != name.other_slug
+        assert canonicalize_url(f"http://h/{name.other_slug}") == f"http://h/{name.slug}"
 
 
 def test_w3lib_alone_does_not_see_through_an_explicit_default_port() -> None:
@@ -287,7 +340,15 @@ def test_only_spellings_of_an_address_find_a_page() -> None:
     urls = sorted(expected_pages(SHOP) - {f"{origin}/" for origin in SHOP.origins})
     for url in urls[::7]:
         assert fetch(url)[0] == 200
-        for garbled in (url[:-1], url + "x", url.split("?")[0], url.replace("//a.shop", "//shop"), url + "&x=1"):
+        beyond = re.sub(r"page=(\d+)", r"page=9\1", url)
+        for garbled in (
+            url[:-1],
+            url + "x",
+            beyond,
+            url.split("?")[0],
+            url.replace("//a.shop", "//shop"),
+            url + "&x=1",
+        ):
             assert garbled == url or fetch(garbled)[0] == 404, garbled
 
 

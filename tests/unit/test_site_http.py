@@ -1,6 +1,7 @@
 """The sample site speaks HTTP as crawlers need it, misbehaves as it was told to, and says what it was asked."""
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, replace
@@ -185,8 +186,8 @@ async def test_what_was_asked_behind_a_late_page_is_answered_after_it(start: Sta
         home = await client.get("/")
         late = await client.get(targets(server, HOSTS[0], 1)[0])
         client.ask(targets(server, HOSTS[0], 1)[0])
-        for _ in range(1000):  # more than the server reads ahead
-            client.ask("/")
+        for _ in range(1000):
+            client.ask("/", f"X-Padding: {'x' * 1000}")  # in all more than the server reads ahead
         assert [await client.answer() for _ in range(1001)] == [late, *[home] * 1000]
 
 
@@ -214,6 +215,43 @@ async def test_concurrency_is_counted_by_host(start: Start) -> None:
             while (await stats())["max_concurrent"]:
                 await observer.get("/_reset")
         assert (await stats())["max_concurrent_by_host"] == {}
+
+
+async def test_it_does_not_read_on_while_a_client_waits(start: Start) -> None:
+    server = await start(replace(PLAIN, slow_share=1, slow_s=3600))
+    async with Client(server) as hasty, Client(server) as other:
+        hasty.ask(targets(server, HOSTS[0], 1)[0])
+        hasty.writer.write(b"x" * (32 << 20))  # more than the kernel's buffers hold
+        for _ in range(400):
+            await other.get("/robots.txt")
+        assert hasty.writer.transport.get_write_buffer_size() > 0
+        hasty.writer.transport.abort()
+
+
+async def test_whoever_leaves_before_a_late_answer_is_counted_out_once(start: Start) -> None:
+    server = await start(replace(PLAIN, slow_share=1, slow_s=0.02))
+    [target] = targets(server, HOSTS[0], 1)
+    async with Client(server) as staying:
+        async with Client(server) as leaving:
+            leaving.ask(target)
+            async with asyncio.timeout(30):
+                while not json.loads((await staying.get("/_stats")).body)["requests"]:
+                    pass
+        await staying.get(target)  # thus the other's answer would have been due
+        await staying.get("/_reset")
+        await staying.get("/")
+        assert json.loads((await staying.get("/_stats")).body)["max_concurrent"] == 1
+
+
+async def test_a_stop_waits_for_nobody() -> None:
+    async with SiteServer(replace(PLAIN, slow_share=1, slow_s=3600)) as server:
+        async with Client(server) as client:
+            assert (await client.get("/")).status == 200
+        waiting = await Client(server).__aenter__()
+        waiting.ask(targets(server, HOSTS[0], 1)[0])
+    with contextlib.suppress(ConnectionResetError):
+        assert await waiting.is_closed()
+    waiting.writer.close()
 
 
 async def test_requests_are_counted_and_logged_within_bounds(start: Start) -> None:
