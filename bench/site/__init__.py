@@ -29,8 +29,8 @@ From the command line
     python -m bench.site --port 8000 --products 5000 --list-products  # the products, as JSON lines
     python -m bench.site --help
 
-It listens on loopback alone unless `--bind` says otherwise. In a container that others know by two names:
-`--host-names shop,outlet --bind 0.0.0.0 --port 80`; behind a port mapping, `--public-port` is the port that clients see.
+It listens on loopback alone unless `--bind` says otherwise. In a container that others know by two names, say
+`--host-names shop,outlet --bind 0.0.0.0 --port 80`; behind a port mapping, `--public-port` is what clients see.
 
 Control endpoints, on every host name; no page links to them, and they are not counted:
 

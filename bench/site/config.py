@@ -32,7 +32,7 @@ class SiteConfig:
     categories: int = _setting(20, "number of categories")
     seed: int = _setting(1, "another seed gives other texts, prices and cross links")
     links_per_page: int = _setting(24, "links on every page, exactly; 20 or more")
-    page_bytes: int = _setting(0, "pad pages to this size in bytes (0: as small as they come, 4 to 5 KB)")
+    page_bytes: int = _setting(0, "pad pages to this size in bytes (0: as small as they come, 3 to 4 KB)")
 
     host_names: tuple[str, ...] = _setting(_LOCAL_HOSTS, "the site's host names as clients resolve them, by commas")
     bind: tuple[str, ...] = _setting(

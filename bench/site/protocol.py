@@ -97,10 +97,10 @@ class HttpConnection(asyncio.Protocol):
         self._write(response, body=request.method == "GET", keep_alive=keep_alive)
 
     def _write(self, response: Response, *, body: bool, keep_alive: bool) -> None:
-        head = (
-            f"{_STATUS_LINES[response.status]}Content-Type: {response.content_type}\r\n"
-            f"Content-Length: {len(response.body)}\r\n{response.headers}{_CONNECTION[keep_alive]}\r\n"
-        ).encode("latin-1")
+        content = f"Content-Type: {response.content_type}\r\nContent-Length: {len(response.body)}\r\n"
+        if response.status == 304:  # its headers would be those of the page that is not sent
+            content = ""
+        head = f"{_STATUS_LINES[response.status]}{content}{response.headers}{_CONNECTION[keep_alive]}\r\n".encode()
         self._transport.write(head + response.body if body else head)
         if not keep_alive:
             self._transport.close()

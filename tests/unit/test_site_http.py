@@ -52,7 +52,7 @@ class Client:
         async with asyncio.timeout(30):
             head = (await self.reader.readuntil(b"\r\n\r\n")).decode().splitlines()
             headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:-1])}
-            content = await self.reader.readexactly(int(headers["content-length"])) if body else b""
+            content = await self.reader.readexactly(int(headers.get("content-length", 0))) if body else b""
         return Answer(int(head[0].split()[1]), headers, content)
 
     async def get(self, target: str, *headers: str, host: str = HOSTS[0]) -> Answer:
