@@ -1,0 +1,125 @@
+"""MongoDB: whether it keeps up, and what is stored."""
+
+from grafana.layout import Board, Row
+from grafana.panels import SELECTED, About, Query, series, stat
+
+
+def _rate(metric: str) -> str:
+    return f"sum(rate({metric}{SELECTED}[$__rate_interval]))"
+
+
+_STATE = Row(
+    "State",
+    4,
+    [
+        stat(About("MongoDB", "Whether it answers.", "bool_yes_no", "MongoDown"), "max(crawler_mongo_up)"),
+        stat(
+            About("Primary", "Whether it takes writes.", "bool_yes_no", "MongoNoPrimary"), "max(crawler_mongo_primary)"
+        ),
+        stat(
+            About("Disk used", "Of the file system that holds its data.", "percentunit", "DiskNearlyFull"),
+            "crawl:mongo_filesystem_used:ratio",
+        ),
+        stat(
+            About("Raw pages", "Documents in raw_pages: one a page, however often it was fetched.", "short"),
+            'sum(crawler_mongo_documents{collection="raw_pages"})',
+        ),
+        stat(
+            About("Rejects", "Documents that could not be stored, each with its reason.", "short"),
+            'sum(crawler_mongo_documents{collection="rejects"}) or vector(0)',
+        ),
+    ],
+)
+
+_STORING = Row(
+    "Storing",
+    8,
+    [
+        series(
+            About("Stored", "Documents that became durable, by all workers.", "ops"),
+            Query(_rate("crawler_pages_stored_total"), "raw pages"),
+            Query(_rate("crawler_items_stored_total"), "items"),
+            Query(_rate("crawler_documents_rejected_total"), "rejected"),
+            stacked=True,
+        ),
+        series(
+            About("Writing a batch", "Mean time until a batch is durable. Rising: the disk, or the cache.", "s"),
+            Query(
+                f"{_rate('crawler_store_flush_duration_seconds_sum')}"
+                f" / ({_rate('crawler_store_flush_duration_seconds_count')} > 0)",
+                "a batch",
+            ),
+        ),
+        series(
+            About("Buffered", "Documents in the workers that are not yet durable.", "short"),
+            Query(f"sum(crawler_store_buffer_documents{SELECTED})", "documents"),
+        ),
+        series(
+            About("Tried again", "Batches that MongoDB did not take at first; the workers' log says why.", "ops"),
+            Query(_rate("crawler_store_errors_total"), "tried again"),
+        ),
+    ],
+)
+
+_SERVER = Row(
+    "Server",
+    8,
+    [
+        series(
+            About("Operations", "Received, by kind.", "ops"),
+            Query("sum by (operation) (rate(crawler_mongo_operations_total[$__rate_interval]))", "{{operation}}"),
+            stacked=True,
+        ),
+        series(
+            About("Time an operation takes", "Mean, inside the server.", "s"),
+            Query(
+                "sum by (kind) (rate(crawler_mongo_operation_duration_seconds_sum[$__rate_interval]))"
+                " / (sum by (kind) (rate(crawler_mongo_operation_duration_seconds_count[$__rate_interval])) > 0)",
+                "{{kind}}",
+            ),
+        ),
+        series(
+            About(
+                "Cache",
+                "WiredTiger's. Dirty above a fifth of the limit: writes outrun the disk, and are made to wait.",
+                "bytes",
+            ),
+            Query("max(crawler_mongo_cache_used_bytes)", "used"),
+            Query("max(crawler_mongo_cache_dirty_bytes)", "dirty"),
+            Query("max(crawler_mongo_cache_limit_bytes)", "limit"),
+        ),
+        series(
+            About("Connections and queues", "Open connections, and operations that wait for a place.", "short"),
+            Query('sum(crawler_mongo_connections{state="current"})', "connections"),
+            Query("sum by (kind) (crawler_mongo_queued_operations)", "waiting {{kind}}"),
+        ),
+    ],
+)
+
+_SIZES = Row(
+    "Sizes",
+    8,
+    [
+        series(
+            About("Documents", "By collection.", "short"),
+            Query("sum by (collection) (crawler_mongo_documents)", "{{collection}}"),
+        ),
+        series(
+            About("Data", "Documents before compression on disk.", "bytes"),
+            Query("sum by (collection) (crawler_mongo_data_bytes)", "{{collection}}"),
+            stacked=True,
+        ),
+        series(
+            About("On disk", "Documents and indexes.", "bytes"),
+            Query("sum by (collection) (crawler_mongo_storage_bytes)", "{{collection}}"),
+            stacked=True,
+        ),
+    ],
+)
+
+BOARD = Board(
+    "mongodb",
+    "Seedbed: MongoDB",
+    "Whether storing keeps up, and what is stored.",
+    [_STATE, _STORING, _SERVER, _SIZES],
+)
