@@ -1,6 +1,10 @@
--- A lease as it is stored: "priority deaths alone delay_ms seed", and what a seed goes back as.
+-- What a lease is, and what its end means for the host of its seed.
+--
+-- As it is stored: "priority deaths alone delay_ms seed". deaths: workers that died while it ran alone; alone 1: it
+-- does so now; delay_ms not 0: its host is busy until this fetch is reported.
 local function lease_text(lease)
-  return string.format('%s %d %d %d %s', lease.priority, lease.deaths, lease.alone, lease.delay_ms, lease.seed)
+  -- Joined, as string.format ends a short string at its first zero byte.
+  return lease.priority .. ' ' .. lease.deaths .. ' ' .. lease.alone .. ' ' .. lease.delay_ms .. ' ' .. lease.seed
 end
 
 local function lease_of(text)
@@ -20,14 +24,6 @@ local function now_ms()
   return time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
--- Put seeds into an inbox, a thousand an RPUSH or LPUSH (Lua unpacks no more than 8,000).
-local function enqueue(command, base, priorities, priority, seeds)
-  for first = 1, #seeds, 1000 do
-    redis.call(command, base .. 'inbox:' .. priority, unpack(seeds, first, math.min(first + 999, #seeds)))
-  end
-  redis.call('ZADD', priorities, priority, priority)
-end
-
 -- Tokens are "sequence number:ordinal": the order in which the seeds were handed out.
 local function by_token(a, b)
   local a_seq, a_ordinal = string.match(a, '(%d+):(%d+)')
@@ -36,24 +32,15 @@ local function by_token(a, b)
   return tonumber(a_ordinal) < tonumber(b_ordinal)
 end
 
--- Give leases back to the front of the queue, in the order in which they were handed out. The field goes first: a
--- script that frees before it allocates passes a full server.
-local function give_back(base, leases, priorities, busy, suspects, tokens)
-  table.sort(tokens, by_token)
-  local given, now = 0, now_ms()
-  for i = #tokens, 1, -1 do
-    local text = redis.call('HGET', leases, tokens[i])
-    if text then
-      redis.call('HDEL', leases, tokens[i])
-      local lease = lease_of(text)
-      if lease.alone == 1 then
-        redis.call('LPUSH', suspects, text)
-      else
-        enqueue('LPUSH', base, priorities, lease.priority, {lease.seed})
-      end
-      if lease.delay_ms > 0 then redis.call('ZADD', busy, 'XX', now + lease.delay_ms, host_of(lease.seed)) end
-      given = given + 1
-    end
-  end
-  return given
+-- The fetch that kept a host busy is over: its next turn is at `turn_ms`. A blocked host stays blocked.
+local function end_fetch(busy, lease, turn_ms)
+  if lease.delay_ms == 0 then return end
+  local host = host_of(lease.seed)
+  if redis.call('ZSCORE', busy, host) ~= 'inf' then redis.call('ZADD', busy, turn_ms, host) end
+end
+
+-- Set a seed aside, as "ms priority deaths length-of-reason reason seed".
+local function bury(meta, dead, lease, reason)
+  redis.call('HSET', dead, redis.call('HINCRBY', meta, 'dead_numbers', 1),
+    string.format('%.0f %s %d %d ', now_ms(), lease.priority, lease.deaths, #reason) .. reason .. ' ' .. lease.seed)
 end

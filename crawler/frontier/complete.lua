@@ -34,9 +34,7 @@ for i = 1, #acks, 3 do
     if reason == '' then
       done = done + 1
     else
-      local lease = lease_of(text)
-      redis.call('HSET', dead, redis.call('HINCRBY', meta, 'dead_numbers', 1),
-        cmsgpack.pack({now, reason, lease.priority, lease.deaths, lease.seed}))
+      redis.call('HSET', dead, redis.call('HINCRBY', meta, 'dead_numbers', 1), dead_text(now, reason, lease_of(text)))
     end
     for c = 1, #children, 2 do
       enqueue(command, base, priorities, string.format('%.0f', children[c]), {children[c + 1]})

@@ -35,8 +35,8 @@ for _, worker in ipairs(redis.call('ZRANGEBYSCORE', workers, '-inf', now, 'LIMIT
     redis.call('HDEL', leases, tokens[i])
     if lease.alone == 1 then lease.deaths = lease.deaths + 1 end
     if lease.deaths >= max_deaths then
-      redis.call('HSET', dead, redis.call('HINCRBY', meta, 'dead_numbers', 1), cmsgpack.pack({now,
-        'its worker died ' .. lease.deaths .. ' times while it ran alone', lease.priority, lease.deaths, lease.seed}))
+      local reason = 'its worker died ' .. lease.deaths .. ' times while it ran alone'
+      redis.call('HSET', dead, redis.call('HINCRBY', meta, 'dead_numbers', 1), dead_text(now, reason, lease))
       died = died + 1
     else
       redis.call('RPUSH', suspects, lease_text(lease))

@@ -15,6 +15,8 @@ PARTS = {
     "extend": ("_lease",),
     "reclaim": ("_lease",),
     "finish": ("_dedup",),
+    "clear": ("_lease", "_dedup"),
+    "revive": ("_lease",),
     "status": (),
 }
 

@@ -1,0 +1,59 @@
+# Seedbed. `make` lists what there is.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+# The first Python on PATH that is new enough; PYTHON=… names another one.
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
+
+# -- without Docker
+
+.PHONY: demo
+demo: $(VENV)/demo ## crawl the sample shop on this machine (SITE=URL: a site of yours; WORKERS=2, KEEP=1)
+	@$(BIN)/python -m bench.demo $(if $(SITE),--site '$(SITE)') $(if $(WORKERS),--workers $(WORKERS)) \
+		$(if $(PRODUCTS),--products $(PRODUCTS)) $(if $(KEEP),--keep)
+
+.PHONY: test
+test: $(VENV)/dev ## run the tests (ARGS='-k frontier'); it brings its own servers
+	$(BIN)/python -m pytest $(ARGS)
+
+.PHONY: lint
+lint: $(VENV)/dev ## check style, types and that generated files are current
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+.PHONY: format
+format: $(VENV)/dev ## put the code into the project's format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+.PHONY: venv
+venv: $(VENV)/dev ## make the virtual environment for development
+
+.PHONY: clean
+clean: ## remove what the demo, the tests and the tools left (not the containers' data)
+	rm -rf .run .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info
+	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+
+# What `make demo` needs, and what development needs: one environment, the second a superset of the first.
+$(VENV)/demo: requirements/embedded.txt | $(VENV)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@touch $@
+
+$(VENV)/dev: requirements/dev.txt | $(VENV)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@touch $@ $(VENV)/demo
+
+$(VENV)/python:
+	@test -n "$(PYTHON)" || { echo 'make: Python 3.11 or newer is wanted; name it with PYTHON=/path/to/python3' >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	@touch $@

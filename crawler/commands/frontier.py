@@ -1,0 +1,220 @@
+"""`scrapy frontier …`: look at what the frontier holds, and steer it while the crawl runs."""
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import msgspec
+from redis import Redis
+from scrapy.commands import ScrapyCommand
+from scrapy.exceptions import UsageError
+
+from crawler.commands.tables import duration, table
+from crawler.config import Config
+from crawler.errors import SeedbedError
+from crawler.frontier.client import address, connect_sync
+from crawler.frontier.controls import Controls, spiders
+from crawler.frontier.keys import Keys
+from crawler.frontier.status import Status
+
+USAGE = """
+  status [SPIDER] [--watch]        what is queued, leased, done and dead
+  peek SPIDER [-n COUNT]           the seeds that come next
+  pause SPIDER, resume SPIDER      all workers stop taking seeds, and go on
+  delay SPIDER HOST SECONDS        a host's own delay, for all workers (SECONDS `default`: as the settings say)
+  block SPIDER HOST, unblock …     keep a host's seeds, and hand out none
+  clear SPIDER [--forget]          remove what is queued; --forget: and what was seen
+  dead SPIDER                      the seeds that were set aside, with their reasons
+  dead SPIDER retry|drop NUMBER…   put them back into the queue, or drop them for good (`all`: every one)
+"""
+
+
+class Command(ScrapyCommand):
+    """Look at the frontier and steer it."""
+
+    requires_project = True
+    requires_crawler_process = False
+    default_settings = {"LOG_ENABLED": False}  # noqa: RUF012 - Scrapy's own attribute
+
+    def syntax(self) -> str:
+        """Return how it is called."""
+        return "ACTION [SPIDER] [...] [options]\n" + USAGE
+
+    def short_desc(self) -> str:
+        """Return what it does, in a line."""
+        return "Look at what is queued, leased, done and dead; pause, slow, block, clear"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """Add what this command takes."""
+        super().add_options(parser)
+        parser.add_argument("-n", "--count", type=int, default=20, help="how many seeds to show (default: 20)")
+        parser.add_argument("--watch", action="store_true", help="show the status every 2 s, with rates, until Ctrl-C")
+        parser.add_argument("--forget", action="store_true", help="with clear: forget what was seen, too")
+        parser.add_argument("--json", action="store_true", help="answer in JSON")
+
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        """Run one action; the exit code is 1 when it could not be done, 2 when Redis can't be reached."""
+        if not args:
+            raise UsageError("name an action:" + USAGE)
+        action, *rest = args
+        actions = {
+            "status": self._status,
+            "peek": self._peek,
+            "pause": self._pause,
+            "resume": self._resume,
+            "delay": self._delay,
+            "block": self._block,
+            "unblock": self._unblock,
+            "clear": self._clear,
+            "dead": self._dead,
+        }
+        if action not in actions or (action != "status" and not rest):
+            raise UsageError("what is to be done, and for which spider?" + USAGE)
+        try:
+            config = Config.from_settings(self.settings) if self.settings else Config.from_environ()
+            self._config, self._where, self._json = config, address(config), opts.json
+            with connect_sync(config) as client:
+                self._client: Redis = client
+                actions[action](rest, opts)
+        except SeedbedError as error:
+            print(f"seedbed: {error}", file=sys.stderr)
+            self.exitcode = 2
+        except KeyboardInterrupt:
+            self.exitcode = 0
+
+    # -- looking
+
+    def _status(self, args: list[str], opts: argparse.Namespace) -> None:
+        tags = [self._keys(name).tag for name in args] or spiders(self._client, self._where)
+        if not tags and not opts.json:
+            print("No spider has a frontier here yet. Start a worker, or `scrapy seed SPIDER URL`.")
+            return
+        before: dict[str, Status] = {}
+        while True:
+            now = {tag: Controls(self._client, Keys(tag), self._where).status() for tag in tags}
+            if opts.json:
+                print(msgspec.json.encode(now).decode(), flush=True)
+            else:
+                print(_status_table(now, before), flush=True)
+            if not opts.watch:
+                return
+            before = now
+            time.sleep(2)
+
+    def _peek(self, args: list[str], opts: argparse.Namespace) -> None:
+        found = self._controls(args).peek(opts.count)
+        if self._json:
+            print(msgspec.json.encode([{"priority": priority, "seed": seed} for priority, seed in found]).decode())
+        else:
+            print(table(("priority", "seed"), found) if found else "Nothing is queued.")
+
+    # -- steering
+
+    def _pause(self, args: list[str], _: argparse.Namespace) -> None:
+        self._tell(
+            self._controls(args).pause(), "Paused: workers finish what they hold.", "Not running: nothing to pause."
+        )
+
+    def _resume(self, args: list[str], _: argparse.Namespace) -> None:
+        resumed = self._controls(args).resume()
+        self._tell("Running again." if resumed else "", "Not paused: nothing to resume.")
+
+    def _delay(self, args: list[str], _: argparse.Namespace) -> None:
+        controls, (host, seconds) = self._controls(args), self._rest(args, "HOST", "SECONDS")
+        try:
+            delay_ms = None if seconds == "default" else int(float(seconds) * 1000)
+        except ValueError:
+            raise UsageError(f"{seconds!r} is no number of seconds, and not `default`") from None
+        if delay_ms is not None and delay_ms < 0:
+            raise UsageError("a delay can't be less than 0")
+        controls.set_delay(host.lower(), delay_ms)
+        self._tell(f"{host}: the delay of the settings." if delay_ms is None else f"{host}: {delay_ms} ms.")
+
+    def _block(self, args: list[str], _: argparse.Namespace) -> None:
+        controls, (host,) = self._controls(args), self._rest(args, "HOST")
+        controls.block(host.lower())
+        self._tell(f"{host} is blocked: its seeds are kept, and none is handed out.")
+
+    def _unblock(self, args: list[str], _: argparse.Namespace) -> None:
+        controls, (host,) = self._controls(args), self._rest(args, "HOST")
+        self._tell(f"{host} is served again." if controls.unblock(host.lower()) else "", f"{host} was not blocked.")
+
+    def _clear(self, args: list[str], opts: argparse.Namespace) -> None:
+        removed = self._controls(args).clear(forget=opts.forget)
+        self._tell(f"{removed:,} queued seeds removed{', and what was seen forgotten' if opts.forget else ''}.")
+
+    def _dead(self, args: list[str], _: argparse.Namespace) -> None:
+        controls = self._controls(args)
+        if len(args) > 1:
+            self._revive(controls, args[1], args[2:])
+            return
+        dead = sorted(controls.dead(), key=lambda seed: seed.number)
+        if self._json:
+            print(msgspec.json.encode(dead).decode())
+        elif not dead:
+            print("No seed was set aside.")
+        else:
+            rows = [(f"{s.number}", _clock(s.died_ms), s.deaths, s.reason, s.seed) for s in dead]
+            print(table(("number", "since", "deaths", "reason", "seed"), rows))
+
+    def _revive(self, controls: Controls, action: str, names: Sequence[str]) -> None:
+        if action not in {"retry", "drop"} or not names:
+            raise UsageError("dead SPIDER retry|drop NUMBER… (or `all`)")
+        if "all" in names:
+            numbers = [seed.number for seed in controls.dead()]
+        elif all(name.isdigit() for name in names):
+            numbers = [int(name) for name in names]
+        else:
+            raise UsageError("dead seeds are named by their numbers; `scrapy frontier dead SPIDER` lists them")
+        taken = controls.revive(numbers, retry=action == "retry")
+        done = "put back into the queue" if action == "retry" else "dropped"
+        self._tell(f"{taken:,} seeds {done}." if taken else "", "There is no such dead seed.")
+
+    # -- inside
+
+    def _keys(self, spider: str) -> Keys:
+        return Keys(spider) if "/" in spider else Keys.of(spider, self._config.frontier_namespace)
+
+    def _controls(self, args: list[str]) -> Controls:
+        return Controls(self._client, self._keys(args[0]), self._where)
+
+    def _rest(self, args: list[str], *names: str) -> list[str]:
+        if len(args) != 1 + len(names):
+            raise UsageError(f"wanted: SPIDER {' '.join(names)}")
+        return args[1:]
+
+    def _tell(self, done: str, not_done: str = "") -> None:
+        """Say what was done, or (if that is empty) why nothing was."""
+        if self._json:
+            print(msgspec.json.encode({"done": bool(done), "message": done or not_done}).decode())
+        else:
+            print(done or not_done, file=sys.stdout if done else sys.stderr)
+        self.exitcode = 0 if done else 1
+
+
+def _status_table(now: dict[str, Status], before: dict[str, Status]) -> str:
+    header = ["spider", "state", "queued", "leased", "done", "dead", "removed", "filtered", "workers", "books"]
+    if before:
+        header += ["pages/s", "drained in"]
+    rows = []
+    for tag, status in now.items():
+        books = "balanced" if not status.unbalanced else f"OFF BY {status.unbalanced:,}"
+        row: list[object] = [tag, status.state, status.queued, status.leased, status.done, status.dead]
+        row += [status.removed, status.filtered, len(status.workers), books]
+        if before:
+            row += _rates(status, before[tag])
+        rows.append(row)
+    return table(header, rows)
+
+
+def _rates(now: Status, before: Status) -> tuple[str, str]:
+    took_s = max(now.now_ms - before.now_ms, 1) / 1000
+    done_per_s = (now.done - before.done) / took_s
+    shrinks_per_s = (before.queued - now.queued) / took_s
+    return f"{done_per_s:.1f}", duration(now.queued / shrinks_per_s) if shrinks_per_s > 0 else "-"
+
+
+def _clock(time_ms: int) -> str:
+    return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")

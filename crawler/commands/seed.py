@@ -1,0 +1,148 @@
+"""`scrapy seed`: put seeds into a spider's frontier, and say what became of each."""
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+from scrapy import Request, Spider
+from scrapy.commands import ScrapyCommand
+from scrapy.crawler import Crawler
+from scrapy.exceptions import UsageError
+from scrapy.spiderloader import get_spider_loader
+from scrapy.utils.misc import build_from_crawler, load_object
+
+from crawler import seeds
+from crawler.config import Config
+from crawler.errors import SeedbedError, SeedError
+from crawler.frontier.client import address, connect
+from crawler.frontier.frontier import FILTERED, UNFILTERED, Frontier, Link, Rules
+from crawler.frontier.keys import Keys
+from crawler.start_urls import parse_start
+
+#: Links that go to Redis in one call.
+BATCH = 512
+
+
+@dataclass
+class Outcome:
+    """Count what became of the entries."""
+
+    accepted: int = 0
+    seen: int = 0
+    refused: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        text = f"{self.accepted} accepted, {self.seen} already seen, {len(self.refused)} refused"
+        return text + (" (--dont-filter takes the seen ones too)" if self.seen else "")
+
+
+class Command(ScrapyCommand):
+    """Put seeds into the frontier of a spider."""
+
+    requires_project = True
+    requires_crawler_process = False
+    default_settings = {"LOG_ENABLED": False}  # noqa: RUF012 - Scrapy's own attribute
+
+    def syntax(self) -> str:
+        """Return how it is called."""
+        return "<spider> [URL ...] [-f FILE]"
+
+    def short_desc(self) -> str:
+        """Return what it does, in a line."""
+        return "Put seeds (URLs, JSON objects, callback--url) into a spider's frontier"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """Add what this command takes."""
+        super().add_options(parser)
+        parser.add_argument("-f", "--file", metavar="FILE", help="a seed a line; - reads standard input")
+        parser.add_argument("--dont-filter", action="store_true", help="take seeds that were seen already, too")
+        parser.add_argument("--json", action="store_true", help="answer in JSON")
+
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        """Push the seeds; the exit code is 1 when any was refused, and 2 when the frontier can't be reached."""
+        if not args or (len(args) == 1 and not opts.file):
+            raise UsageError("name the spider, and at least one URL or -f FILE")
+        try:
+            outcome = self._seed(args[0], args[1:], opts)
+        except (SeedbedError, OSError, KeyError) as error:
+            print(f"seedbed: {error.args[0] if isinstance(error, KeyError) else error}", file=sys.stderr)
+            self.exitcode = 2
+            return
+        for reason in outcome.refused:
+            print(f"refused: {reason}", file=sys.stderr)
+        print(msgspec.json.encode(outcome).decode() if opts.json else outcome)
+        self.exitcode = int(bool(outcome.refused))
+
+    def _seed(self, name: str, entries: list[str], opts: argparse.Namespace) -> Outcome:
+        settings: Any = self.settings
+        crawler = Crawler(get_spider_loader(settings).load(name), settings)
+        spider = crawler.spidercls()
+        fingerprinter = build_from_crawler(load_object(crawler.settings["REQUEST_FINGERPRINTER_CLASS"]), crawler)
+        config = Config.from_settings(crawler.settings)
+        rules = Rules.of(config, crawler.settings)
+        outcome = Outcome()
+
+        def links() -> Iterator[Link]:
+            for request in _requests(spider, _entries(entries, opts.file), outcome):
+                unfiltered = opts.dont_filter or request.dont_filter
+                fingerprint = b"" if unfiltered else fingerprinter.fingerprint(request)
+                try:
+                    seed = seeds.encode(request, spider, priority=False)
+                except SeedError as error:
+                    outcome.refused.append(str(error))
+                else:
+                    yield Link(request.priority, fingerprint, UNFILTERED if unfiltered else FILTERED, seed)
+
+        asyncio.run(_push(config, rules, Keys.of(spider.name, config.frontier_namespace), links(), outcome))
+        return outcome
+
+
+async def _push(config: Config, rules: Rules, keys: Keys, links: Iterator[Link], outcome: Outcome) -> None:
+    client = connect(config)
+    frontier = Frontier(client, keys, f"seed:{os.getpid()}:{os.urandom(4).hex()}", rules, address(config))
+    try:
+        await frontier.open(begin=False, starting=True)
+        batch: list[Link] = []
+        for link in links:
+            batch.append(link)
+            if len(batch) == BATCH:
+                await _send(frontier, batch, outcome)
+        await _send(frontier, batch, outcome)
+        await frontier.wait_durable()
+        await frontier.leave()
+    finally:
+        await client.aclose()
+
+
+async def _send(frontier: Frontier, batch: list[Link], outcome: Outcome) -> None:
+    answer = await frontier.exchange(batch)
+    outcome.accepted += answer.accepted
+    outcome.seen += answer.filtered
+    batch.clear()
+    if outcome.accepted + outcome.seen >= BATCH and sys.stderr.isatty():
+        print(f"\r{outcome.accepted + outcome.seen:,} seeds", end="", file=sys.stderr, flush=True)
+
+
+def _entries(given: list[str], file: str | None) -> Iterator[str]:
+    yield from given
+    if file:
+        with _opened(file) as lines:
+            yield from (line for line in lines if line.strip())
+
+
+def _opened(file: str) -> IO[str]:
+    return sys.stdin if file == "-" else Path(file).open(encoding="utf-8", errors="surrogateescape")
+
+
+def _requests(spider: Spider, entries: Iterator[str], outcome: Outcome) -> Iterator[Request]:
+    for entry in entries:
+        try:
+            yield from parse_start(entry, spider)
+        except SeedError as error:
+            outcome.refused.append(str(error))
