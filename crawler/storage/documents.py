@@ -7,23 +7,22 @@ known, and it can be written anywhere.
 import hashlib
 import reprlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
 import bson
+import msgspec
 import zstandard
-from itemadapter import ItemAdapter
 
 from crawler.errors import NotStorableError
-from crawler.storage.itemtypes import RAW_PAGES, REJECTS, item_type
+from crawler.storage.itemtypes import RAW_PAGES, REJECTS, fields_of, type_of
 from crawler.storage.values import clean_text, to_document
 
 #: 16 MB is what a document may take; the difference is room for the update that may wrap it.
 MAX_DOCUMENT_BYTES = (16 << 20) - (64 << 10)
 #: What a document costs in memory besides its bytes, about.
 OVERHEAD_BYTES = 1024
-#: Of 1 to 22: a page of 20 KB takes 0.1 ms, and twice that at 6 for 2 % less.
+#: Of 1 to 22: real pages of 29 KB shrink to 29 % in 0.09 ms each; at 1 to 30 % in 0.06 ms, at 6 to 27 % in 0.25 ms.
 ZSTD_LEVEL = 3
 
 #: Fields that the storage adds to every item; an item's own field of that name gets a `_` behind it.
@@ -46,8 +45,7 @@ class Draft(Protocol):
         """Return the document to write; costs milliseconds for a large page. Raises NotStorableError."""
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(msgspec.Struct, frozen=True, gc=False):
     """One encoded document, and the collection where it belongs."""
 
     collection: str
@@ -63,8 +61,7 @@ class Document:
         return self
 
 
-@dataclass(frozen=True, slots=True)
-class RawPage:
+class RawPage(msgspec.Struct, frozen=True):
     """A page as it came, to be compressed and encoded off the event loop."""
 
     #: The request's fingerprint: two POSTs to one URL are two pages.
@@ -112,8 +109,7 @@ def body_of(raw_page: Mapping[str, Any]) -> bytes:
     return zstandard.decompress(raw_page["body"])
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(msgspec.Struct, frozen=True, gc=False):
     """Where an item comes from: the page, when it was fetched, and the item's place on it."""
 
     url: str
@@ -132,9 +128,9 @@ class Source:
 
 def item_document(item: Any, source: Source) -> Document:
     """Encode an item. O(its values). Raises NotStorableError, whatever is wrong with it."""
-    kind = item_type(type(item))
     try:
-        own = to_document(ItemAdapter(item).items(), taken=ITEM_FIELDS)
+        kind = type_of(item)
+        own = to_document(fields_of(item), taken=ITEM_FIELDS)
         elements = _elements(_sized(bson.encode(own)))
     except NotStorableError:
         raise
@@ -142,24 +138,23 @@ def item_document(item: Any, source: Source) -> Document:
         raise NotStorableError(f"{type(error).__name__}: {error}") from error
     checksum = hashlib.sha256(elements).digest()
     key = kind.key_of(own)
-    if key is None:
-        key = source.key or {"content": checksum}
     meta = {
+        "_id": (source.key or {"content": checksum}) if key is None else key,
         "_raw_id": source.page if source.is_kept else None,
+        "_checksum": checksum,
         "source_url": clean_text(source.url),
         "crawled_at": source.crawled_at,
         "updated_at": source.crawled_at,
-        "_checksum": checksum,
     }
-    # A BSON document is its length, its elements and a zero: so nothing has to be encoded twice.
-    content = _elements(bson.encode({"_id": key})) + elements + _elements(bson.encode(meta)) + b"\0"
+    # A BSON document is its length, its elements and a zero: nothing has to be encoded twice.
+    content = _elements(bson.encode(meta)) + elements + b"\0"
     return Document(kind.collection, _sized((len(content) + 4).to_bytes(4, "little") + content))
 
 
 def reject_item(item: Any, source: Source, reason: str) -> Document:
     """Describe an item that can't be stored, for the collection of rejects."""
     own_key = source.key or {"content": hashlib.sha256(_shown(item).encode()).digest()}
-    return _reject(item_type(type(item)).collection, own_key, source.url, source.crawled_at, reason, _shown(item))
+    return _reject(type_of(item).collection, own_key, source.url, source.crawled_at, reason, _shown(item))
 
 
 def reject_page(page: RawPage, reason: str) -> Document:

@@ -27,6 +27,7 @@ import uuid
 from collections import deque
 from collections.abc import Container, Iterable, Mapping
 from decimal import Decimal, DecimalException
+from functools import lru_cache
 from pathlib import PurePath
 from typing import Any
 
@@ -71,9 +72,13 @@ class _Conversion:
         self._spend(1, depth)
         document: dict[str, Any] = {}
         for key, value in fields:
-            name = _field_name(key)
+            name = key if type(key) is str and key.isidentifier() and key.isascii() else _field_name(key)
             while name in document or name in taken:
                 name += "_"
+            # Most values are plain text or kept as they are; a call for each would double the cost.
+            if type(value) in _KEPT or (type(value) is str and value.isascii()):
+                document[name] = value
+                continue
             try:
                 document[name] = self._value(value, depth)
             except NotStorableError as error:
@@ -101,7 +106,7 @@ class _Conversion:
     def _value(self, value: Any, depth: int) -> Any:
         kind = type(value)
         if kind is str:
-            return value if value.isascii() else clean_text(value)
+            return clean_text(value)
         if kind in _KEPT:
             return value
         if kind is int:
@@ -125,7 +130,7 @@ class _Conversion:
             case bytes() | bytearray() | memoryview():
                 return bytes(value)
             case Decimal():
-                return _decimal(value)
+                return _decimal(str(value))
             case datetime.datetime():
                 return _moment(value)
             case datetime.date():
@@ -151,8 +156,6 @@ class _Conversion:
 
 def _field_name(key: object) -> str:
     name = key.decode("utf-8", "backslashreplace") if isinstance(key, bytes) else str(key)
-    if name.isalnum() and name.isascii():
-        return name
     if name.startswith("$"):
         name = f"%24{name[1:]}"
     return clean_text(name.replace(".", "%2E").replace("\0", "%00"))
@@ -165,11 +168,12 @@ def _digits(value: int) -> str:
         return hex(value)
 
 
-def _decimal(value: Decimal) -> Decimal128 | str:
+@lru_cache(maxsize=8192)  # prices come again and again, and PyMongo takes 4 µs
+def _decimal(text: str) -> Decimal128 | str:
     try:
-        return Decimal128(value)
+        return Decimal128(text)
     except DecimalException:
-        return str(value)
+        return text
 
 
 def _moment(value: datetime.datetime) -> datetime.datetime | str:
