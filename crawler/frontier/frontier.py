@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -31,6 +32,9 @@ LOST, NEXT, AGAIN = 0, 1, 2
 
 #: Waits between two tries while Redis is away, seconds.
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.1, 3.0
+
+#: Kinds of conversations: an exchange pushes, completes and pops.
+OPERATIONS = ("exchange", "open", "release", "reclaim", "finish", "status")
 
 #: With `appendfsync everysec`, what was written is on the disk after this time at the latest, seconds.
 FSYNC_S = 2.0
@@ -185,6 +189,8 @@ class Frontier:
         self.seq = 0
         #: Called with the error, or None, when Redis goes away or comes back.
         self.on_trouble: Callable[[FrontierError | None], None] = _ignore
+        #: Called after each conversation with its kind (see OPERATIONS) and how long it took, seconds.
+        self.on_call: Callable[[str, float], None] = _ignore
         self._in_trouble = False
 
     # -- the session
@@ -395,10 +401,13 @@ class Frontier:
         pipeline = self.redis.pipeline(transaction=False)
         for name, keys, args in calls:
             pipeline.execute_command("EVALSHA", verb(name).sha, len(keys), *keys, *args)
-        return await pipeline.execute(raise_on_error=False)
+        begin_s = time.perf_counter()
+        replies = await pipeline.execute(raise_on_error=False)
+        self.on_call(name if name in OPERATIONS else "exchange", time.perf_counter() - begin_s)
+        return replies
 
 
-def _ignore(_error: FrontierError | None) -> None:
+def _ignore(*_: object) -> None:
     """Stand in where nobody wants to be told."""
 
 

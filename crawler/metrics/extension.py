@@ -13,6 +13,7 @@ from scrapy.http import Request
 from scrapy.utils.asyncio import call_later
 
 from crawler.config import Config
+from crawler.frontier.frontier import OPERATIONS
 from crawler.frontier.keys import Keys
 from crawler.httpd import Httpd, Page, landing_page
 from crawler.metrics import names
@@ -31,12 +32,14 @@ class Metrics:
 
     def __init__(self, crawler: Crawler, spider: Spider, config: Config) -> None:
         tag = Keys.of(spider.name, config.frontier_namespace).tag
-        self._watched = Watched(crawler, tag)
+        self._watched = Watched(crawler, config, tag)
         self._latency = names.DOWNLOAD_LATENCY.labels(tag)
+        self._conversations = {kind: names.REDIS_COMMAND.labels(tag, kind) for kind in OPERATIONS}
         self._due_s = 0.0
         #: Where the endpoint listens: useful when METRICS_PORT left it open.
         self.port = _ENDPOINT.join(self._watched, config)
         crawler.signals.connect(self._measure_lag, signals.engine_started)
+        crawler.signals.connect(self._listen, signals.spider_opened)
         crawler.signals.connect(self._response_downloaded, signals.response_downloaded)
         crawler.signals.connect(self._close, signals.engine_stopped)
 
@@ -54,6 +57,10 @@ class Metrics:
             names.EVENT_LOOP_LAG.observe(max(0.0, now_s - self._due_s))
         self._due_s = now_s + _LAG_EVERY_S
         self._timer = call_later(_LAG_EVERY_S, self._measure_lag)
+
+    def _listen(self) -> None:
+        if scheduler := self._watched.scheduler:
+            scheduler.frontier.on_call = lambda kind, seconds: self._conversations[kind].observe(seconds)
 
     def _response_downloaded(self, request: Request) -> None:
         self._watched.last_response_s = time.time()

@@ -32,7 +32,7 @@ EVENT_LOOP_LAG = Histogram(
 )
 REDIS_COMMAND = Histogram(
     "crawler_redis_command_duration_seconds",
-    "Time of one conversation with Redis, by the frontier's verb.",
+    "Time of one conversation with Redis, by kind; an exchange pushes links, acknowledges pages and takes seeds.",
     ["spider", "operation"],
     buckets=_FAST_S,
     registry=REGISTRY,
@@ -46,6 +46,16 @@ class Stat:
     name: str
     help: str
     stat: str
+
+
+@dataclass(frozen=True)
+class TimedStat:
+    """A summary that Scrapy's statistics hold as a number of times, and the seconds that they took."""
+
+    name: str
+    help: str
+    count: str
+    seconds: str
 
 
 @dataclass(frozen=True)
@@ -124,6 +134,16 @@ STATS = (
     Stat("crawler_items_scraped_total", "Items that passed all pipelines.", "item_scraped_count"),
     Stat("crawler_items_dropped_total", "Items that a pipeline dropped.", "item_dropped_count"),
     Stat("crawler_spider_exceptions_total", "Exceptions that left a spider's callback.", "spider_exceptions/count"),
+    Stat("crawler_pages_stored_total", "Raw pages that became durable in MongoDB.", "storage/pages_stored"),
+    Stat("crawler_items_stored_total", "Items that became durable in MongoDB.", "storage/items_stored"),
+    Stat(
+        "crawler_documents_rejected_total",
+        "Pages and items that can't be stored for what they are; the collection of rejects holds why.",
+        "storage/rejected",
+    ),
+    Stat(
+        "crawler_store_errors_total", "Batches that MongoDB did not take, and that were tried again.", "storage/retries"
+    ),
 )
 LABELLED_STATS = (
     LabelledStat(
@@ -151,6 +171,13 @@ LABELLED_STATS = (
     ),
 )
 
+STORE_FLUSH = TimedStat(
+    "crawler_store_flush_duration_seconds",
+    "Time until a batch was durable in MongoDB, however often it was tried.",
+    "storage/flushes",
+    "storage/flush_seconds",
+)
+
 IN_FLIGHT = Reading("crawler_requests_in_flight", "Requests that the downloader has in hand.")
 CONCURRENCY_LIMIT = Reading("crawler_concurrency_limit", "Requests that the downloader may have in hand at once.")
 IN_SCRAPER = Reading("crawler_responses_in_scraper", "Responses that wait for their callback, or are in it.")
@@ -160,5 +187,20 @@ PREFETCHED = Reading("crawler_prefetched_seeds", "Leased seeds that wait in the 
 LEASES = Reading("crawler_leases_held", "Seeds that the worker holds: waiting, downloading, or not yet acknowledged.")
 OUTBOX = Reading("crawler_outbox_entries", "Links and acknowledgements that wait to be sent to Redis.")
 OUTBOX_LIMIT = Reading("crawler_outbox_limit", "Entries in the outbox at which the worker takes no more seeds.")
-DEDUP_LOOKUPS = Reading("crawler_dedup_lookups_total", "Links that were checked for having been seen.", is_counter=True)
-DEDUP_HITS = Reading("crawler_dedup_hits_total", "Links that had been seen, or so the filter said.", is_counter=True)
+BUFFERED = Reading("crawler_store_buffer_documents", "Documents that are not yet durable in MongoDB.")
+BUFFERED_BYTES = Reading("crawler_store_buffer_bytes", "Memory of the documents that are not yet durable.")
+BUFFER_LIMIT = Reading("crawler_store_buffer_limit_bytes", "Buffered bytes at which the worker takes no more seeds.")
+
+#: What the scheduler counted under one name.
+COUNTS = {
+    "lookups": Reading("crawler_dedup_lookups_total", "Links that were checked for having been seen.", is_counter=True),
+    "hits": Reading("crawler_dedup_hits_total", "Links that had been seen, or so the filter said.", is_counter=True),
+    "refused": Reading("crawler_requests_refused_total", "Requests that hold what is no data.", is_counter=True),
+    "bad": Reading("crawler_seeds_unreadable_total", "Seeds that can't be read back as requests.", is_counter=True),
+    "stale": Reading("crawler_leases_stale_total", "Pages finished after their lease was lost.", is_counter=True),
+    "reopened": Reading(
+        "crawler_sessions_reopened_total",
+        "Times that the lease was lost, or Redis lost its last moments.",
+        is_counter=True,
+    ),
+}

@@ -3,24 +3,23 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 from prometheus_client import Metric
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    InfoMetricFamily,
+    SummaryMetricFamily,
+)
 from prometheus_client.registry import Collector
 from scrapy.crawler import Crawler
 
+from crawler.config import Config
 from crawler.metrics import names
 from crawler.metrics.names import LabelledStat, Reading, Stat
+from crawler.scheduler import Scheduler
+from crawler.storage import Storage
 from crawler.versions import versions
-
-
-@runtime_checkable
-class Source(Protocol):
-    """A scheduler or extension that has numbers of its own to show."""
-
-    def readings(self) -> Mapping[Reading, float]:
-        """Return its numbers now; called from another thread than the event loop's, so it only reads."""
 
 
 @dataclass(eq=False)
@@ -28,22 +27,39 @@ class Watched:
     """One running crawler, and what its metrics are labelled with."""
 
     crawler: Crawler
+    config: Config
     spider: str
     last_response_s: float = 0.0
 
-    def readings(self) -> dict[Reading, float]:
-        """Return the numbers of its downloader, scraper, scheduler and extensions, as far as they exist yet."""
-        found: dict[Reading, float] = {names.LAST_RESPONSE: self.last_response_s}
+    @property
+    def scheduler(self) -> Scheduler | None:
+        """Return the crawler's scheduler, once it is open, if it is this project's."""
         engine = self.crawler._engine
-        if engine is None:
-            return found
-        found[names.IN_FLIGHT] = len(engine.downloader.active)
-        found[names.CONCURRENCY_LIMIT] = engine.downloader.total_concurrency
-        if slot := engine.scraper.slot:
-            found[names.IN_SCRAPER] = len(slot.queue) + len(slot.active)
-        for part in (engine.scheduler, *self.crawler.extensions.middlewares):
-            if isinstance(part, Source):
-                found |= part.readings()
+        scheduler = engine.scheduler if engine is not None else None
+        return scheduler if isinstance(scheduler, Scheduler) and hasattr(scheduler, "conversation") else None
+
+    def readings(self) -> dict[Reading, float]:
+        """Return the numbers of its parts, as far as they exist yet.
+
+        This runs beside the event loop's thread: it only looks at numbers and lengths.
+        """
+        found: dict[Reading, float] = {names.LAST_RESPONSE: self.last_response_s}
+        if engine := self.crawler._engine:
+            found[names.IN_FLIGHT] = len(engine.downloader.active)
+            found[names.CONCURRENCY_LIMIT] = engine.downloader.total_concurrency
+            if slot := engine.scraper.slot:
+                found[names.IN_SCRAPER] = len(slot.queue) + len(slot.active)
+        if scheduler := self.scheduler:
+            talk = scheduler.conversation
+            found[names.PREFETCHED] = talk.hand.size - talk.hand.room
+            found[names.LEASES] = len(talk.hand.pages) + len(talk.hand.unsettled)
+            found[names.OUTBOX] = len(talk.outbox)
+            found[names.OUTBOX_LIMIT] = self.config.frontier_outbox
+            found |= {reading: talk.counts[name] for name, reading in names.COUNTS.items()}
+        if self.crawler._extensions and (storage := self.crawler.get_extension(Storage)):
+            found[names.BUFFERED] = storage.buffered_documents
+            found[names.BUFFERED_BYTES] = storage.buffered_bytes
+            found[names.BUFFER_LIMIT] = self.config.store_buffer_bytes
         return found
 
 
@@ -64,6 +80,12 @@ class WorkerCollector(Collector):
             counts = {w.spider: _by_label(labelled, stats[w]) for w in watched}
             samples = (((spider, value), n) for spider in counts for value, n in counts[spider].items())
             yield _family(labelled, samples, labelled.label)
+        flush = SummaryMetricFamily(names.STORE_FLUSH.name, names.STORE_FLUSH.help, labels=["spider"])
+        for w in watched:
+            flush.add_metric(
+                [w.spider], stats[w].get(names.STORE_FLUSH.count, 0), stats[w].get(names.STORE_FLUSH.seconds, 0.0)
+            )
+        yield flush
         readings = {w.spider: w.readings() for w in watched}
         for reading in dict.fromkeys(reading for found in readings.values() for reading in found):
             yield _family(reading, (((s,), found[reading]) for s, found in readings.items() if reading in found))
