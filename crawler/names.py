@@ -55,26 +55,17 @@ def method_named(spider: Spider, name: str) -> Method | None:
     return cast("Method", method) if inspect.ismethod(method) else None
 
 
-def class_name(request_class: type[Request]) -> str | None:
-    """Return the name by which `class_named` finds *request_class*, or None where another class hides it."""
-    name = _full_name(request_class)
-    return name if class_named(name) is request_class else None
+def class_name(request_class: type[Request]) -> str:
+    """Return the name for `class_named`, which finds a later class where one has the same name."""
+    return f"{request_class.__module__}.{request_class.__name__}"
 
 
 def class_named(name: str) -> type[Request] | None:
     """Return the subclass of Request that is named *name* ("module.Class"), if its module is loaded."""
-    return _classes().get(name)
-
-
-def _classes() -> dict[str, type[Request]]:
-    return {_full_name(request_class): request_class for request_class in _subclasses(Request)}
+    return {class_name(subclass): subclass for subclass in _subclasses(Request)}.get(name)
 
 
 def _subclasses(request_class: type[Request]) -> Iterator[type[Request]]:
     for subclass in request_class.__subclasses__():
         yield subclass
         yield from _subclasses(subclass)
-
-
-def _full_name(request_class: type[Request]) -> str:
-    return f"{request_class.__module__}.{request_class.__name__}"

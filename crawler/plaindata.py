@@ -96,9 +96,9 @@ def _simplify_subclass(value: object, depth: int) -> Any:
     if base is None:
         raise ForeignValueError(f"a {name}")
     plain = _BASES[base](value)
-    if plain != value:
-        raise ForeignValueError(f"a {name}, which differs from the {base.__name__} that it would be stored as")
-    return _simplify(plain, depth)
+    if plain == value:
+        return _simplify(plain, depth)
+    raise ForeignValueError(f"a {name}, which differs from the {base.__name__} that it would be stored as")
 
 
 def _is_unicode(text: str) -> bool:

@@ -132,7 +132,7 @@ def _short_tail(request: Request) -> bytes | None:
 def _encode_full(request: Request, spider: Spider, with_priority: bool) -> bytes:
     try:
         name, tail = _differences(request, spider, with_priority)
-        msgspec.convert(tail, _Tail)  # what is of a wrong type could not be read back
+        _typed(tail)  # what is of a wrong type could not be read back
         if request.url.isprintable():
             url = request.url
         else:
@@ -176,6 +176,8 @@ def _differences(request: Request, spider: Spider, with_priority: bool) -> tuple
     kind = type(request)
     if kind is not Request:
         tail["request_class"] = class_name(kind)
+        if class_named(tail["request_class"]) is not kind:
+            raise NotDataError(f"{_shown(request)}: its class {class_name(kind)} is hidden by another of this name")
         if extra := {field: getattr(request, field) for field in _own_attributes(kind)}:
             tail["extra"] = extra
     return name, tail
@@ -232,7 +234,7 @@ def _decode_full(url: str, method: Method | None, data: bytes, spider: Spider, p
         raise ValueError("its tail is no map")  # noqa: TRY004 - a bad value, not a caller's mistake
     if unknown := stored.keys() - _FIELDS.keys():
         raise ValueError(f"its fields {', '.join(map(repr, unknown))} are not known to this version")
-    tail = msgspec.convert({_FIELDS[letter]: value for letter, value in stored.items()}, _Tail)
+    tail = _typed({_FIELDS[letter]: value for letter, value in stored.items()})
     kind = class_named(tail.request_class) if tail.request_class else Request
     if kind is None:
         raise ValueError(f"no module that is loaded here has its class {tail.request_class}")
@@ -261,6 +263,10 @@ def _decode_full(url: str, method: Method | None, data: bytes, spider: Spider, p
     request.method, request.cookies, request.flags = tail.method, tail.cookies, tail.flags
     request.dont_filter = tail.dont_filter
     return request
+
+
+def _typed(tail: dict[str, Any]) -> _Tail:
+    return msgspec.convert(tail, _Tail, builtin_types=(bytes,))  # which else would also come from base64 in a str
 
 
 def _split(front: bytes) -> tuple[str, str]:
