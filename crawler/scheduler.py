@@ -195,7 +195,7 @@ class Scheduler(BaseScheduler):
         if page is None:
             return
         if page.delay_ms:  # it never reached the downloader
-            self.conversation.report(Turn(page.host, 0))
+            self.conversation.report(Turn(page.token, 0))
         durable = self._storage.pending() if self._storage is not None else None
         if durable is None:
             self.conversation.put(page)
@@ -213,7 +213,7 @@ class Scheduler(BaseScheduler):
         if page is None or not (page.delay_ms or wait_ms):
             return
         since_sent_ms = int(request.meta.get("download_latency", 0) * 1000)
-        self.conversation.report(Turn(page.host, max(page.delay_ms - since_sent_ms, wait_ms, 0)))
+        self.conversation.report(Turn(page.token, max(page.delay_ms - since_sent_ms, wait_ms, 0)))
         page.delay_ms = 0
 
     def _on_idle(self) -> None:

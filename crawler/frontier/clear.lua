@@ -1,19 +1,19 @@
--- clear(meta, priorities, busy, parked, suspects, starts, seen; base, forget) -> removed
+-- clear(meta, priorities, parked, suspects, starts, seen; base, forget) -> removed
 --
 -- Remove all that is queued; what is leased goes on. forget '1': what was seen is forgotten too, so that the same
 -- links are taken again. O(priorities + hosts with parked seeds).
 --
--- | key                  | type | meaning                                         |
--- | meta                 | hash | removed, parked, generation                     |
--- | priorities           | zset | the priorities that have an inbox               |
--- | busy                 | zset | hosts that wait (a block or a wait stays)       |
--- | parked               | hash | host -> the priorities of its parked seeds      |
--- | suspects             | list | seeds to be run alone                           |
--- | starts               | set  | start requests admitted                         |
--- | seen                 |      | the dedup's own                                 |
--- | base inbox:<p>       | list | seeds of priority p                             |
--- | base host:<p>:<host> | list | parked seeds of one host                        |
-local meta, priorities, busy, parked, suspects, starts, seen = unpack(KEYS)
+-- | key                  | type | meaning                                          |
+-- | meta                 | hash | removed, parked, generation                      |
+-- | priorities           | zset | the priorities that have an inbox or ready hosts |
+-- | parked               | hash | host -> the priorities of its parked seeds       |
+-- | suspects             | list | seeds to be run alone                            |
+-- | starts               | set  | start requests admitted                          |
+-- | seen                 |      | the dedup's own                                  |
+-- | base inbox:<p>       | list | seeds of priority p                              |
+-- | base host:<p>:<host> | list | parked seeds of one host                         |
+-- | base ready:<p>       | zset | hosts with parked seeds whose turn has come      |
+local meta, priorities, parked, suspects, starts, seen = unpack(KEYS)
 local base, forgetting = ARGV[1], ARGV[2] == '1'
 
 local removed = 0
@@ -22,11 +22,13 @@ local function drop(list)
   redis.call('UNLINK', list)
 end
 
-for _, priority in ipairs(redis.call('ZRANGE', priorities, 0, -1)) do drop(base .. 'inbox:' .. priority) end
+for _, priority in ipairs(redis.call('ZRANGE', priorities, 0, -1)) do
+  drop(base .. 'inbox:' .. priority)
+  redis.call('UNLINK', base .. 'ready:' .. priority)
+end
 local hosts = redis.call('HGETALL', parked)
 for i = 1, #hosts, 2 do
   for priority in string.gmatch(hosts[i + 1], '[^,]+') do drop(base .. 'host:' .. priority .. ':' .. hosts[i]) end
-  if tonumber(redis.call('ZSCORE', busy, hosts[i]) or 0) <= now_ms() then redis.call('ZREM', busy, hosts[i]) end
 end
 drop(suspects)
 redis.call('UNLINK', priorities, parked)

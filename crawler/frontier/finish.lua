@@ -3,12 +3,23 @@
 -- Agree that crawl number `epoch` is complete: nothing is queued, nothing is leased by anybody, nobody is starting. The
 -- first to see it ends the crawl, and (unless keep is '1') what was seen is forgotten, so that the next crawl begins
 -- anew. O(priorities + workers).
+--
+-- | key             | type | meaning                                          |
+-- | meta            | hash | state, epoch, parked, generation                 |
+-- | priorities      | zset | the priorities that have an inbox or ready hosts |
+-- | suspects        | list | seeds to be run alone                            |
+-- | workers         | zset | worker -> lease deadline, ms                     |
+-- | starting        | set  | workers still giving start requests              |
+-- | starts          | set  | fingerprints of the start requests admitted      |
+-- | seen            |      | the dedup's own                                  |
+-- | base inbox:<p>  | list | seeds of priority p                              |
+-- | base leases:<w> | hash | leases of worker w                               |
 local meta, priorities, suspects, workers, starting, starts, seen = unpack(KEYS)
-local base, epoch, keep = ARGV[1], ARGV[2], ARGV[3] == '1'
+local base, epoch, keep = ARGV[1], tonumber(ARGV[2]), ARGV[3] == '1'
 
 local state, current, parked = unpack(redis.call('HMGET', meta, 'state', 'epoch', 'parked'))
-if state == 'complete' or current ~= epoch then return 1 end
-if state ~= 'running' then return 0 end
+if tonumber(current or 0) > epoch then return 1 end -- a later crawl began, so that one was complete
+if state == 'paused' then return 0 end
 if tonumber(parked or 0) > 0 or redis.call('LLEN', suspects) > 0 or redis.call('SCARD', starting) > 0 then return 0 end
 for _, priority in ipairs(redis.call('ZRANGE', priorities, 0, -1)) do
   if redis.call('LLEN', base .. 'inbox:' .. priority) > 0 then return 0 end
@@ -16,6 +27,7 @@ end
 for _, worker in ipairs(redis.call('ZRANGE', workers, 0, -1)) do
   if redis.call('HLEN', base .. 'leases:' .. worker) > 0 then return 0 end
 end
+if state ~= 'running' then return 1 end
 
 redis.call('UNLINK', starts)
 if not keep then

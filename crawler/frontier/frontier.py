@@ -10,8 +10,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 import msgspec
 from redis.asyncio import Redis
-from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import NoScriptError, ResponseError
+from redis.exceptions import NoScriptError, RedisError, ResponseError
 from scrapy.settings import BaseSettings
 
 from crawler.config import Config
@@ -73,9 +72,9 @@ class Ack(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """Report when a host may be fetched next."""
+    """Report that the fetch of one lease is over, and when its host may be fetched next."""
 
-    host: str
+    token: str
     wait_ms: int
 
 
@@ -215,7 +214,6 @@ class Frontier:
             pack(held),
         ]
         args += rules.dedup.argv
-        await self._insist(lambda: self._direct("SADD", SPIDERS, keys.tag), patient=patient)
         was, epoch, generation, missing, project, began_ms = await self._insist(
             lambda: self._one("open", names, args), patient=patient
         )
@@ -224,6 +222,8 @@ class Frontier:
                 f"FRONTIER_NAMESPACE: the frontier {keys.base} belongs to the project {project.decode()!r}, this is "
                 f"{rules.project!r}. Give each project a namespace of its own"
             )
+        if was == -1:
+            await self._insist(lambda: self._direct("SADD", SPIDERS, keys.tag), patient=patient)
         tokens = frozenset(token.decode() for token in missing)
         return Opened(was, epoch, generation, tokens, f"{epoch}:{began_ms}")
 
@@ -284,12 +284,12 @@ class Frontier:
         for priority, fingerprint, kind, seed in links:
             flat += priority, raw(fingerprint), kind, raw(seed)
         names = [keys.session(self.worker), keys.meta, keys.priorities, keys.starts, keys.seen]
-        return "push", names, [keys.base, seq, self._command, *rules.dedup.argv, pack(flat)]
+        return "push", names, [keys.base, seq, self._order, *rules.dedup.argv, pack(flat)]
 
     def _complete(self, acks: Iterable[Ack], turns: Iterable[Turn], seq: int) -> tuple[str, list[str], list[Any]]:
         keys = self.keys
         names = [keys.session(self.worker), keys.leases(self.worker), keys.meta, keys.priorities]
-        names += [keys.busy, keys.parked, keys.dead]
+        names += [keys.busy, keys.dead]
         flat: list[Any] = []
         for ack in acks:
             children: list[Any] = []
@@ -299,7 +299,7 @@ class Frontier:
         return (
             "complete",
             names,
-            [keys.base, seq, self._command, pack(flat), pack([value for turn in turns for value in turn])],
+            [keys.base, seq, self._order, pack(flat), pack([value for turn in turns for value in turn])],
         )
 
     def _pop(self, want: Want, seq: int) -> tuple[str, list[str], list[Any]]:
@@ -310,8 +310,8 @@ class Frontier:
         return "pop", names, [*args, int(want.started), pack(want.held)]
 
     @property
-    def _command(self) -> str:
-        return "LPUSH" if self.rules.lifo else "RPUSH"
+    def _order(self) -> str:
+        return "lifo" if self.rules.lifo else "fifo"
 
     # -- what needs no session
 
@@ -321,8 +321,8 @@ class Frontier:
         Returns whether Redis was found to have restarted, and how many seeds became suspects, and dead.
         """
         keys, rules = self.keys, self.rules
-        names = [keys.workers, keys.meta, keys.priorities, keys.busy, keys.suspects, keys.dead, keys.starting]
-        args = [keys.base, rules.lease_ms, limit, rules.max_deaths]
+        names = [keys.workers, keys.meta, keys.busy, keys.suspects, keys.dead, keys.starting]
+        args = [keys.base, self.worker, rules.lease_ms, limit, rules.max_deaths]
         restarted, suspects, dead = await self._insist(lambda: self._one("reclaim", names, args))
         return bool(restarted), suspects, dead
 
@@ -338,7 +338,7 @@ class Frontier:
 
     async def rewrite_log(self) -> None:
         """Ask Redis to write its append-only file anew; a refusal (one is being written) does not matter."""
-        with suppress(ResponseError, RedisConnectionError):
+        with suppress(RedisError, OSError):
             await self._direct("BGREWRITEAOF")
 
     async def finish(self, epoch: int) -> bool:
@@ -384,12 +384,10 @@ class Frontier:
         return (await self._many([(name, keys, args)]))[0]
 
     async def _many(self, calls: Sequence[tuple[str, Sequence[str], Sequence[Any]]]) -> list[Any]:
-        replies = await self._send(calls)
+        replies = await self._send("EVALSHA", calls)
         if any(isinstance(reply, NoScriptError) for reply in replies):
             # Nothing was skipped: a numbered call is refused until the one before it was applied.
-            for name in {name for name, _, _ in calls}:
-                await self.redis.script_load(verb(name).text)
-            replies = await self._send(calls)
+            replies = await self._send("EVAL", calls)
         for reply in replies:
             if isinstance(reply, ResponseError):
                 raise refusal(reply, self.where)
@@ -397,10 +395,11 @@ class Frontier:
                 raise reply
         return replies
 
-    async def _send(self, calls: Sequence[tuple[str, Sequence[str], Sequence[Any]]]) -> list[Any]:
+    async def _send(self, command: str, calls: Sequence[tuple[str, Sequence[str], Sequence[Any]]]) -> list[Any]:
         pipeline = self.redis.pipeline(transaction=False)
         for name, keys, args in calls:
-            pipeline.execute_command("EVALSHA", verb(name).sha, len(keys), *keys, *args)
+            script = verb(name).sha if command == "EVALSHA" else verb(name).text
+            pipeline.execute_command(command, script, len(keys), *keys, *args)
         begin_s = time.perf_counter()
         replies = await pipeline.execute(raise_on_error=False)
         self.on_call(name if name in OPERATIONS else "exchange", time.perf_counter() - begin_s)

@@ -33,7 +33,7 @@ class Keys:
 
     @property
     def priorities(self) -> str:
-        """Sorted set: each priority that has an inbox list, scored by itself."""
+        """Sorted set: each priority that has an inbox or ready hosts, scored by itself."""
         return self("priorities")
 
     def inbox(self, priority: int) -> str:
@@ -42,7 +42,7 @@ class Keys:
 
     @property
     def busy(self) -> str:
-        """Sorted set: each host that must wait or has seeds set apart, scored by its next turn (ms, server time)."""
+        """Sorted set: each host that must wait, scored by its next turn (ms, server time; inf: blocked)."""
         return self("busy")
 
     @property
@@ -53,6 +53,10 @@ class Keys:
     def host(self, priority: int, host: str) -> str:
         """List: the seeds of one priority that are set apart for one host."""
         return self(f"host:{priority}:{host}")
+
+    def ready(self, priority: int) -> str:
+        """Sorted set: the hosts with seeds of one priority set apart that need not wait, scored by since when."""
+        return self(f"ready:{priority}")
 
     @property
     def delays(self) -> str:

@@ -4,7 +4,20 @@
 --
 -- Begin a session, or begin it again after it was lost: this worker's leases that it no longer holds go back to the
 -- queue, and those that it holds but the server does not know are named. begin '1': a frontier whose crawl is complete
--- (or new) begins a new one. was: the last call that the server knew of (-1: none). O(leases).
+-- begins a new one; a new frontier always does. was: the last call that the server knew of (-1: none). O(leases).
+--
+-- | key                  | type | meaning                                               |
+-- | session              | hash | the worker's last call                                |
+-- | leases               | hash | this worker's leases                                  |
+-- | priorities           | zset | the priorities that have an inbox or ready hosts      |
+-- | busy                 | zset | hosts that wait, by their next turn                   |
+-- | suspects             | list | seeds to be run alone                                 |
+-- | workers              | zset | worker -> lease deadline, ms                          |
+-- | starting             | set  | workers still giving start requests                   |
+-- | meta                 | hash | state, project, epoch, began_ms, generation, parked   |
+-- | seen                 |      | the dedup's own                                       |
+-- | base inbox:<p>       | list | seeds of priority p                                   |
+-- | base host:<p>:<host> | list | parked seeds of one host                              |
 local session, leases, priorities, busy, suspects, workers, starting, meta, seen = unpack(KEYS)
 local base, worker, seq, lease_ms, project = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
 local begin, has_starts, held = ARGV[6] == '1', ARGV[7] == '1', cmsgpack.unpack(ARGV[8])
@@ -15,9 +28,9 @@ local dedup = {mode = ARGV[9], capacity = tonumber(ARGV[10]), error_rate = tonum
 local _, refused = admit(dedup, {})
 if refused then return redis.error_reply(refused) end
 
-local was = tonumber(redis.call('HGET', session, 'seq') or -1)
+redis.call('HDEL', leases, '') -- frees nothing, but a script that begins so is let through by a full server
 local state = redis.call('HGET', meta, 'state')
-if begin and (not state or state == 'complete') then
+if not state or (begin and state == 'complete') then
   redis.call('HSET', meta, 'state', 'running', 'project', project, 'began_ms', string.format('%.0f', now_ms()))
   redis.call('HINCRBY', meta, 'epoch', 1)
 end
@@ -31,12 +44,15 @@ for _, token in ipairs(redis.call('HKEYS', leases)) do
     lost[#lost + 1] = token
   end
 end
-give_back(base, leases, priorities, busy, suspects, lost)
+give_back(base, leases, meta, priorities, busy, suspects, lost)
 local missing = {}
 for token in pairs(known) do missing[#missing + 1] = token end
 
-redis.call('HSET', session, 'seq', seq, 'popped', 0)
+-- When the reply to an open is lost, it is repeated, and is to say the same once more.
+local last, was = unpack(redis.call('HMGET', session, 'seq', 'was'))
+if tonumber(last or nil) ~= seq then was = last or -1 end
+redis.call('HSET', session, 'seq', seq, 'popped', 0, 'was', was)
 redis.call('ZADD', workers, now_ms() + lease_ms, worker)
 if has_starts then redis.call('SADD', starting, worker) end
 local epoch, generation, began_ms = unpack(redis.call('HMGET', meta, 'epoch', 'generation', 'began_ms'))
-return {was, tonumber(epoch or 0), tonumber(generation or 0), missing, project, tonumber(began_ms or 0)}
+return {tonumber(was), tonumber(epoch or 0), tonumber(generation or 0), missing, project, tonumber(began_ms or 0)}

@@ -2,15 +2,16 @@
 --     base, worker, seq, want, delay_ms, per_host, scan, started, held) -> {turn, generation, state, leases, idle}
 --
 -- Hand out up to `want` seeds under this worker's leases: of those whose host may be fetched now, the highest priority
--- first, FIFO within a host. A seed whose host must wait, or of which this worker holds enough, is set apart in that
--- host's own list ("parked"). O(want + scan).
+-- first; within a host in order; of hosts of equal standing the one that has waited longest. A seed whose host must
+-- wait, or of which this worker holds enough, is set apart in that host's own list ("parked"), `scan` of them a call
+-- at most. O(want + scan + priorities).
 --
 -- | key                  | type | meaning                                                     |
 -- | session              | hash | the worker's last call                                      |
 -- | workers              | zset | worker -> lease deadline, ms                                |
--- | meta                 | hash | state, generation, parked, tester                           |
--- | priorities           | zset | the priorities that have an inbox                           |
--- | busy                 | zset | hosts that wait or have parked seeds, by their next turn    |
+-- | meta                 | hash | state, generation, parked, tester, testing                  |
+-- | priorities           | zset | the priorities that have an inbox or ready hosts            |
+-- | busy                 | zset | hosts that wait, by their next turn                         |
 -- | parked               | hash | host -> the priorities of its parked seeds, comma-separated |
 -- | suspects             | list | seeds to be run alone                                       |
 -- | leases               | hash | this worker's leases                                        |
@@ -18,6 +19,7 @@
 -- | starting             | set  | workers still giving start requests                         |
 -- | base inbox:<p>       | list | seeds of priority p                                         |
 -- | base host:<p>:<host> | list | parked seeds of one host                                    |
+-- | base ready:<p>       | zset | hosts with parked seeds whose turn has come, by when it did |
 -- | base leases:<w>      | hash | leases of every worker (counted when there is no work)      |
 --
 -- held: host -> seeds of it that this worker holds already. leases: token, priority, delay_ms, seed, …
@@ -28,183 +30,198 @@ local base, worker, seq, want, default_ms = ARGV[1], ARGV[2], tonumber(ARGV[3]),
 local per_host, scan, started = tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8] == '1'
 local held = cmsgpack.unpack(ARGV[9])
 
-local turn = turn_of(session, seq)
-local state, generation, tester = unpack(redis.call('HMGET', meta, 'state', 'generation', 'tester'))
+local turn = turn_of(session, seq, true)
+local state, generation, tester, testing =
+  unpack(redis.call('HMGET', meta, 'state', 'generation', 'tester', 'testing'))
 state, generation = state or 'new', tonumber(generation or 0)
-if turn == LOST then return {turn, generation, state, {}, {}} end
 
 local handed, fields, count = {}, {}, 0
-local function show(token, lease)
+local function show(token, priority, delay_ms, seed)
   local at = #handed
-  handed[at + 1], handed[at + 2], handed[at + 3], handed[at + 4] = token, lease.priority, lease.delay_ms, lease.seed
+  handed[at + 1], handed[at + 2], handed[at + 3], handed[at + 4] = token, priority, delay_ms, seed
 end
 
 if turn == AGAIN then -- the reply was lost: the same leases once more
-  for i = 1, tonumber(redis.call('HGET', session, 'popped') or 0) do
+  for i = 1, tonumber(redis.call('HGET', session, 'popped')) do
     local token = seq .. ':' .. i
     local text = redis.call('HGET', leases, token)
-    if text then show(token, lease_of(text)) end
+    if text then
+      local lease = lease_of(text)
+      show(token, lease.priority, lease.delay_ms, lease.seed)
+    end
   end
-  return {turn, generation, state, handed, {}}
 end
+if turn ~= NEXT then return {turn, generation, state, handed, {}} end
 
-local function hand_out(lease)
-  count = count + 1
-  local token = seq .. ':' .. count
-  fields[#fields + 1] = token
-  fields[#fields + 1] = lease_text(lease)
-  show(token, lease)
-end
+redis.call('HDEL', leases, '') -- frees nothing, but a script that begins so is let through by a full server
+if started then redis.call('SREM', starting, worker) end
 
+local now = now_ms()
 local has_delays = redis.call('EXISTS', delays) == 1
 local function delay_of(host)
   return tonumber(has_delays and redis.call('HGET', delays, host) or default_ms)
 end
 
--- A host that has a delay is busy until its fetch is reported; this is for when no report ever comes.
-local function unreported_ms(delay_ms) return math.max(600000, 10 * delay_ms) end
+-- A host that has a delay is busy from here on until its fetch is over; a day is for when nobody ever says so.
+local function hand_out(priority, host, seed, deaths, alone)
+  local delay_ms = delay_of(host)
+  if delay_ms > 0 then redis.call('ZADD', busy, now + delay_ms + 86400000, host) end
+  count = count + 1
+  local token = seq .. ':' .. count
+  fields[#fields + 1] = token
+  fields[#fields + 1] =
+    lease_text({priority = priority, deaths = deaths, alone = alone, delay_ms = delay_ms, seed = seed})
+  show(token, priority, delay_ms, seed)
+end
 
-if started then redis.call('SREM', starting, worker) end
-local drain = 0
-if state ~= 'paused' and want > 0 then
-  -- Seeds that were in a dead worker's hands are run one at a time, by one worker that holds nothing else.
-  if redis.call('LLEN', suspects) > 0 then
-    if not tester or not redis.call('ZSCORE', workers, tester) then
-      tester = worker
-    end
-    if tester == worker then
-      drain = 1
-      local lease = lease_of(redis.call('LINDEX', suspects, 0))
-      local host, now = host_of(lease.seed), now_ms()
-      if redis.call('HLEN', leases) == 0 and tonumber(redis.call('ZSCORE', busy, host) or 0) <= now then
-        redis.call('LPOP', suspects)
-        lease.alone, lease.delay_ms = 1, delay_of(host)
-        if lease.delay_ms > 0 then redis.call('ZADD', busy, now + unreported_ms(lease.delay_ms), host) end
-        hand_out(lease)
+-- The first suspect whose host may be fetched now.
+local function next_suspect()
+  for _, text in ipairs(redis.call('LRANGE', suspects, 0, scan - 1)) do
+    local lease = lease_of(text)
+    local host = host_of(lease.seed)
+    if tonumber(redis.call('ZSCORE', busy, host) or 0) <= now then return text, lease, host end
+  end
+end
+
+-- Seeds that were in a dead worker's hands are run one at a time, by one worker that holds nothing else: the tester.
+-- While it finishes what it holds, a host with a delay that it waits for is kept free for it.
+local drain = false
+if state ~= 'paused' then
+  local holds = redis.call('HLEN', leases) > 0
+  if tester == worker and holds then
+    drain = true
+  elseif not tester or tester == worker or not redis.call('ZSCORE', workers, tester) then
+    local text, lease, host = next_suspect()
+    if text then
+      drain = true
+      redis.call('HSET', meta, 'tester', worker, 'testing', holds and delay_of(host) > 0 and host or '')
+      if not holds then
+        redis.call('LREM', suspects, 1, text)
+        hand_out(lease.priority, host, lease.seed, lease.deaths, 1)
       end
+    elseif tester then
+      redis.call('HDEL', meta, 'tester', 'testing')
     end
-  elseif tester then
-    tester = nil
-    redis.call('HDEL', meta, 'tester')
+  elseif testing and testing ~= '' then
+    held[testing] = per_host
+  end
+end
+
+local scanned = 0
+if state ~= 'paused' and not drain then
+  local change_of_parked = 0
+  local holding = 0
+  for _ in pairs(held) do holding = holding + 1 end
+
+  local function give(priority, host, seed)
+    if not held[host] then holding = holding + 1 end
+    held[host] = (held[host] or 0) + 1
+    hand_out(priority, host, seed, 0, 0)
   end
 
-  if drain == 0 then
-    local now = now_ms()
-    local parked_change = 0
+  local function room_for(host) return per_host - (held[host] or 0) end
 
-    local function give(priority, host, seed)
-      local delay_ms = delay_of(host)
-      held[host] = (held[host] or 0) + 1
-      if delay_ms > 0 then redis.call('ZADD', busy, now + unreported_ms(delay_ms), host) end
-      hand_out({priority = priority, deaths = 0, alone = 0, delay_ms = delay_ms, seed = seed})
-      return delay_ms
+  -- Hosts whose turn has come are ready, at each priority at which they have parked seeds.
+  local due = redis.call('ZRANGEBYSCORE', busy, '-inf', now, 'WITHSCORES', 'LIMIT', 0, scan)
+  for i = 1, #due, 2 do
+    redis.call('ZREM', busy, due[i])
+    for priority in string.gmatch(redis.call('HGET', parked, due[i]) or '', '[^,]+') do
+      redis.call('ZADD', base .. 'ready:' .. priority, 'NX', due[i + 1], due[i])
+      redis.call('ZADD', priorities, priority, priority)
     end
-
-    local function park(priority, host, seed)
-      redis.call('RPUSH', base .. 'host:' .. priority .. ':' .. host, seed)
-      local at = redis.call('HGET', parked, host)
-      if not at then
-        redis.call('HSET', parked, host, priority)
-      elseif not string.find(',' .. at .. ',', ',' .. priority .. ',', 1, true) then
-        redis.call('HSET', parked, host, at .. ',' .. priority)
-      end
-      redis.call('ZADD', busy, 'NX', now, host)
-      parked_change = parked_change + 1
-    end
-
-    local function unpark(priority, host) -- its last seed of this priority is gone
-      local left = {}
-      for other in string.gmatch(redis.call('HGET', parked, host) or '', '[^,]+') do
-        if other ~= priority then left[#left + 1] = other end
-      end
-      if #left > 0 then
-        redis.call('HSET', parked, host, table.concat(left, ','))
-      else
-        redis.call('HDEL', parked, host)
-        if tonumber(redis.call('ZSCORE', busy, host) or 0) <= now then redis.call('ZREM', busy, host) end
-      end
-    end
-
-    -- Hosts whose turn has come, the longest waiting first, by the priorities of their parked seeds.
-    local waiting, levels, seen_level = {}, {}, {}
-    local function add_level(priority)
-      if not seen_level[priority] then
-        seen_level[priority] = true
-        levels[#levels + 1] = priority
-      end
-    end
-    for _, host in ipairs(redis.call('ZRANGEBYSCORE', busy, '-inf', now, 'LIMIT', 0, want)) do
-      local at = redis.call('HGET', parked, host)
-      if not at then
-        redis.call('ZREM', busy, host)
-      else
-        for priority in string.gmatch(at, '[^,]+') do
-          add_level(priority)
-          waiting[priority] = waiting[priority] or {}
-          table.insert(waiting[priority], host)
-        end
-      end
-    end
-    for _, priority in ipairs(redis.call('ZREVRANGE', priorities, 0, -1)) do add_level(priority) end
-    table.sort(levels, function(a, b) return tonumber(a) > tonumber(b) end)
-
-    -- With no host that waits, none that is full and no delay, the queue is a plain list.
-    local plain = default_ms == 0 and not has_delays and redis.call('EXISTS', busy) == 0
-    local served, scanned = {}, 0
-
-    for _, priority in ipairs(levels) do
-      -- Round after round, each waiting host gives one seed.
-      local hosts, again = waiting[priority] or {}, true
-      while again and count < want do
-        again = false
-        for i, host in ipairs(hosts) do
-          if host and count < want and not served[host] and (held[host] or 0) < per_host then
-            local seed = redis.call('LPOP', base .. 'host:' .. priority .. ':' .. host)
-            if not seed then
-              hosts[i] = false
-              unpark(priority, host)
-            else
-              parked_change = parked_change - 1
-              again = true
-              if give(priority, host, seed) > 0 then
-                served[host] = true -- one at a time
-              else
-                redis.call('ZADD', busy, 'XX', now, host) -- behind those that were not served
-              end
-            end
-          end
-        end
-      end
-
-      local inbox = base .. 'inbox:' .. priority
-      while count < want and scanned < scan do
-        local seeds = redis.call('LPOP', inbox, math.min(want - count, scan - scanned))
-        if not seeds then
-          redis.call('ZREM', priorities, priority)
-          break
-        end
-        scanned = scanned + #seeds
-        for _, seed in ipairs(seeds) do
-          local host = host_of(seed)
-          if (held[host] or 0) >= per_host then
-            park(priority, host, seed)
-            plain = false
-          elseif plain then
-            give(priority, host, seed)
-          else
-            local turn_ms = redis.call('ZSCORE', busy, host)
-            if turn_ms and (tonumber(turn_ms) > now or redis.call('HEXISTS', parked, host) == 1) then
-              park(priority, host, seed)
-            else
-              give(priority, host, seed)
-            end
-          end
-        end
-      end
-      if count == want or scanned >= scan then break end
-    end
-    if parked_change ~= 0 then redis.call('HINCRBY', meta, 'parked', parked_change) end
   end
+
+  local function unpark(priority, host) -- its last seed of this priority is gone
+    redis.call('ZREM', base .. 'ready:' .. priority, host)
+    local left = {}
+    for other in string.gmatch(redis.call('HGET', parked, host) or '', '[^,]+') do
+      if other ~= priority then left[#left + 1] = other end
+    end
+    if #left > 0 then
+      redis.call('HSET', parked, host, table.concat(left, ','))
+    else
+      redis.call('HDEL', parked, host)
+    end
+  end
+
+  local function park(priority, host, seeds)
+    push_all(base .. 'host:' .. priority .. ':' .. host, seeds)
+    local at = redis.call('HGET', parked, host)
+    if not at then
+      redis.call('HSET', parked, host, priority)
+    elseif not string.find(',' .. at .. ',', ',' .. priority .. ',', 1, true) then
+      redis.call('HSET', parked, host, at .. ',' .. priority)
+    end
+    if not redis.call('ZSCORE', busy, host) then redis.call('ZADD', base .. 'ready:' .. priority, 'NX', now, host) end
+    change_of_parked = change_of_parked + #seeds
+  end
+
+  -- Round after round, each ready host gives its share, and stands behind those that have not. False: it gave nothing.
+  local function serve_round(priority)
+    local ready = base .. 'ready:' .. priority
+    local hosts = redis.call('ZRANGE', ready, 0, want - count + holding - 1)
+    local share = math.max(1, math.floor((want - count) / #hosts))
+    local moved = false
+    for _, host in ipairs(hosts) do
+      if count == want then return false end
+      if redis.call('ZSCORE', busy, host) then -- it waits again; `busy` alone says when it is ready
+        redis.call('ZREM', ready, host)
+        moved = true
+      elseif room_for(host) > 0 then
+        moved = true
+        local has_delay = delay_of(host) > 0
+        local most = has_delay and 1 or math.min(share, room_for(host), want - count)
+        local seeds = redis.call('LPOP', base .. 'host:' .. priority .. ':' .. host, most) or {}
+        for _, seed in ipairs(seeds) do give(priority, host, seed) end
+        change_of_parked = change_of_parked - #seeds
+        if #seeds < most then
+          unpark(priority, host)
+        elseif has_delay then
+          redis.call('ZREM', ready, host)
+        else
+          redis.call('ZADD', ready, 'XX', now, host)
+        end
+      end
+    end
+    return moved
+  end
+
+  -- With no host that waits, none that has parked seeds and no delay, the queue is a plain list.
+  local plain = default_ms == 0 and not has_delays and redis.call('EXISTS', busy, parked) == 0
+
+  local function serve_inbox(priority)
+    local apart, hosts = {}, {}
+    while count < want and scanned < scan do
+      local seeds = redis.call('LPOP', base .. 'inbox:' .. priority, math.min(want - count, scan - scanned))
+      if not seeds then break end
+      scanned = scanned + #seeds
+      for _, seed in ipairs(seeds) do
+        local host = host_of(seed)
+        local seeds_apart = apart[host]
+        if seeds_apart then
+          seeds_apart[#seeds_apart + 1] = seed
+        elseif room_for(host) > 0
+          and (plain or not redis.call('ZSCORE', busy, host) and redis.call('HEXISTS', parked, host) == 0) then
+          give(priority, host, seed)
+        else
+          apart[host] = {seed}
+          hosts[#hosts + 1] = host
+        end
+      end
+    end
+    for _, host in ipairs(hosts) do park(priority, host, apart[host]) end
+  end
+
+  local priority = redis.call('ZREVRANGE', priorities, 0, 0)[1]
+  while priority and count < want and scanned < scan do
+    repeat until count == want or not serve_round(priority)
+    serve_inbox(priority)
+    if redis.call('EXISTS', base .. 'inbox:' .. priority, base .. 'ready:' .. priority) == 0 then
+      redis.call('ZREM', priorities, priority)
+    end
+    priority = redis.call('ZREVRANGEBYSCORE', priorities, '(' .. priority, '-inf', 'LIMIT', 0, 1)[1]
+  end
+  if change_of_parked ~= 0 then redis.call('HINCRBY', meta, 'parked', change_of_parked) end
 end
 
 if count > 0 then
@@ -212,11 +229,9 @@ if count > 0 then
     redis.call('HSET', leases, unpack(fields, first, math.min(first + 999, #fields)))
   end
   redis.call('HSET', session, 'seq', seq, 'popped', count)
-  if drain == 1 then redis.call('HSET', meta, 'tester', worker) end
   return {turn, generation, state, handed, {}}
 end
 
-if drain == 1 then redis.call('HSET', meta, 'tester', worker) end
 local queued = redis.call('LLEN', suspects) + tonumber(redis.call('HGET', meta, 'parked') or 0)
 for _, priority in ipairs(redis.call('ZRANGE', priorities, 0, -1)) do
   queued = queued + redis.call('LLEN', base .. 'inbox:' .. priority)
@@ -225,7 +240,11 @@ local leased = 0
 for _, other in ipairs(redis.call('ZRANGE', workers, 0, -1)) do
   leased = leased + redis.call('HLEN', base .. 'leases:' .. other)
 end
-local wait_ms, now = -1, now_ms()
+local wait_ms = -1
 local nearest = redis.call('ZRANGEBYSCORE', busy, '-inf', '(inf', 'WITHSCORES', 'LIMIT', 0, 1)
-if nearest[2] then wait_ms = math.max(0, tonumber(nearest[2]) - now) end
-return {turn, generation, state, handed, {queued, leased, redis.call('SCARD', starting), wait_ms, drain}}
+if scanned >= scan then
+  wait_ms = 0 -- there is more to look at
+elseif nearest[2] then
+  wait_ms = math.max(0, tonumber(nearest[2]) - now)
+end
+return {turn, generation, state, handed, {queued, leased, redis.call('SCARD', starting), wait_ms, drain and 1 or 0}}

@@ -3,18 +3,19 @@
 --
 -- Enqueue what the filter has not seen, in one atomic step with noting it as seen. O(links).
 --
--- | key            | type | meaning                                              |
--- | session        | hash | the worker's last call                               |
--- | meta           | hash | accepted, filtered                                   |
--- | priorities     | zset | the priorities that have an inbox                    |
--- | starts         | set  | fingerprints of the start requests admitted          |
--- | base inbox:<p> | list | seeds of priority p                                  |
--- | seen           |      | the dedup's own                                      |
+-- | key                  | type | meaning                                              |
+-- | session              | hash | the worker's last call                               |
+-- | meta                 | hash | accepted, filtered, parked                           |
+-- | priorities           | zset | the priorities that have an inbox or ready hosts     |
+-- | starts               | set  | fingerprints of the start requests admitted          |
+-- | seen                 |      | the dedup's own                                      |
+-- | base inbox:<p>       | list | seeds of priority p                                  |
+-- | base host:<p>:<host> | list | parked seeds of one host (when the newest comes next) |
 --
 -- links: priority, fingerprint, kind, seed, … (kind 0: filtered; 1: a start request, admitted once a crawl;
 -- 2: neither checked nor noted).
 local session, meta, priorities, starts, seen = unpack(KEYS)
-local base, seq, command = ARGV[1], tonumber(ARGV[2]), ARGV[3]
+local base, seq, order = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local dedup = {mode = ARGV[4], capacity = tonumber(ARGV[5]), error_rate = tonumber(ARGV[6]), key = seen, meta = meta}
 local links = cmsgpack.unpack(ARGV[7])
 
@@ -34,7 +35,7 @@ if #checked > 0 then
 end
 
 local accepted, filtered, nth = 0, 0, 0
-local batches, order = {}, {}
+local batches, levels = {}, {}
 for i = 1, #links, 4 do
   local priority, kind, new = links[i], links[i + 2], true
   if kind ~= 2 then
@@ -47,7 +48,7 @@ for i = 1, #links, 4 do
     if not batch then
       batch = {}
       batches[priority] = batch
-      order[#order + 1] = priority
+      levels[#levels + 1] = priority
     end
     batch[#batch + 1] = links[i + 3]
     accepted = accepted + 1
@@ -56,10 +57,10 @@ for i = 1, #links, 4 do
   end
 end
 
-for _, priority in ipairs(order) do
-  enqueue(command, base, priorities, string.format('%.0f', priority), batches[priority])
+for _, priority in ipairs(levels) do
+  enqueue(order, base, meta, priorities, string.format('%.0f', priority), batches[priority])
 end
 redis.call('HINCRBY', meta, 'accepted', accepted)
 redis.call('HINCRBY', meta, 'filtered', filtered)
-redis.call('HSET', session, 'seq', seq)
+redis.call('HSET', session, 'seq', seq, 'popped', 0)
 return {turn, accepted, filtered}

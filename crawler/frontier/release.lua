@@ -2,6 +2,18 @@
 --
 -- Give leases back to the front of the queue. mode 'these': the tokens named; 'leave': all, and the worker signs off.
 -- O(leases given back).
+--
+-- | key                  | type | meaning                                          |
+-- | session              | hash | the worker's last call                           |
+-- | leases               | hash | this worker's leases                             |
+-- | priorities           | zset | the priorities that have an inbox or ready hosts |
+-- | busy                 | zset | hosts that wait, by their next turn              |
+-- | suspects             | list | seeds to be run alone                            |
+-- | workers              | zset | worker -> lease deadline, ms                     |
+-- | starting             | set  | workers still giving start requests              |
+-- | meta                 | hash | parked, tester, testing                          |
+-- | base inbox:<p>       | list | seeds of priority p                              |
+-- | base host:<p>:<host> | list | parked seeds of one host                         |
 local session, leases, priorities, busy, suspects, workers, starting, meta = unpack(KEYS)
 local base, worker, seq, mode = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local tokens = cmsgpack.unpack(ARGV[5])
@@ -9,15 +21,15 @@ local tokens = cmsgpack.unpack(ARGV[5])
 local turn = turn_of(session, seq)
 if turn ~= NEXT then return {turn, 0} end
 
-redis.call('HDEL', leases, '')
+redis.call('HDEL', leases, '') -- frees nothing, but a script that begins so is let through by a full server
 if mode == 'leave' then tokens = redis.call('HKEYS', leases) end
-local given = give_back(base, leases, priorities, busy, suspects, tokens)
+local given = give_back(base, leases, meta, priorities, busy, suspects, tokens)
 if mode == 'leave' then
   redis.call('DEL', session)
   redis.call('ZREM', workers, worker)
   redis.call('SREM', starting, worker)
-  if redis.call('HGET', meta, 'tester') == worker then redis.call('HDEL', meta, 'tester') end
+  if redis.call('HGET', meta, 'tester') == worker then redis.call('HDEL', meta, 'tester', 'testing') end
 else
-  redis.call('HSET', session, 'seq', seq)
+  redis.call('HSET', session, 'seq', seq, 'popped', 0)
 end
 return {turn, given}

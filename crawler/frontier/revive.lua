@@ -17,7 +17,7 @@ for i = 3, #ARGV do
     redis.call('HDEL', dead, ARGV[i])
     if retry then
       local priority, length, rest = string.match(entry, '^%d+ (%-?%d+) %d+ (%d+) (.*)$')
-      enqueue('RPUSH', base, priorities, priority, {string.sub(rest, length + 2)})
+      put_behind(base, priorities, priority, {string.sub(rest, length + 2)})
     else
       redis.call('HINCRBY', meta, 'removed', 1)
     end

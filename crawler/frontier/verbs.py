@@ -7,16 +7,16 @@ from importlib.resources import files
 
 #: The pieces that stand in front of a verb's own file.
 PARTS = {
-    "push": ("_session", "_lease", "_dedup"),
-    "pop": ("_session", "_lease"),
-    "complete": ("_session", "_lease"),
-    "release": ("_session", "_lease"),
-    "open": ("_lease", "_dedup"),
+    "push": ("_session", "_lease", "_queue", "_dedup"),
+    "pop": ("_session", "_lease", "_queue"),
+    "complete": ("_session", "_lease", "_queue"),
+    "release": ("_session", "_lease", "_queue"),
+    "open": ("_lease", "_queue", "_dedup"),
     "extend": ("_lease",),
     "reclaim": ("_lease",),
     "finish": ("_dedup",),
-    "clear": ("_lease", "_dedup"),
-    "revive": ("_lease",),
+    "clear": ("_dedup",),
+    "revive": ("_lease", "_queue"),
     "status": (),
 }
 

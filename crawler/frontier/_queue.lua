@@ -1,0 +1,54 @@
+-- Where seeds are put: behind all others of their priority, or in front of them.
+
+-- Lua unpacks no more than 8,000 values.
+local function push_all(list, seeds)
+  for first = 1, #seeds, 1000 do
+    redis.call('RPUSH', list, unpack(seeds, first, math.min(first + 999, #seeds)))
+  end
+end
+
+local function put_behind(base, priorities, priority, seeds)
+  push_all(base .. 'inbox:' .. priority, seeds)
+  redis.call('ZADD', priorities, priority, priority)
+end
+
+-- Where its host has seeds set apart, the front is there.
+local function put_in_front(base, meta, priorities, priority, seed)
+  if redis.call('LPUSHX', base .. 'host:' .. priority .. ':' .. host_of(seed), seed) > 0 then
+    redis.call('HINCRBY', meta, 'parked', 1)
+  else
+    redis.call('LPUSH', base .. 'inbox:' .. priority, seed)
+    redis.call('ZADD', priorities, priority, priority)
+  end
+end
+
+-- order 'lifo': the newest comes next; 'fifo': last.
+local function enqueue(order, base, meta, priorities, priority, seeds)
+  if order == 'lifo' then
+    for _, seed in ipairs(seeds) do put_in_front(base, meta, priorities, priority, seed) end
+  else
+    put_behind(base, priorities, priority, seeds)
+  end
+end
+
+-- Give leases back to the front of the queue, in the order in which they were handed out. The field goes first: a
+-- script that frees before it allocates passes a full server.
+local function give_back(base, leases, meta, priorities, busy, suspects, tokens)
+  table.sort(tokens, by_token)
+  local given, now = 0, now_ms()
+  for i = #tokens, 1, -1 do
+    local text = redis.call('HGET', leases, tokens[i])
+    if text then
+      redis.call('HDEL', leases, tokens[i])
+      local lease = lease_of(text)
+      if lease.alone == 1 then
+        redis.call('LPUSH', suspects, text)
+      else
+        put_in_front(base, meta, priorities, lease.priority, lease.seed)
+      end
+      end_fetch(busy, lease, now + lease.delay_ms)
+      given = given + 1
+    end
+  end
+  return given
+end
