@@ -31,6 +31,7 @@ DOWNLOADER_MIDDLEWARES = {
     "crawler.robots.SharedRobotsTxtMiddleware": 100,
 }
 SPIDER_MIDDLEWARES = {"crawler.storage.RawPages": 1000}
+REQUEST_FINGERPRINTER_CLASS = "crawler.fingerprints.RequestFingerprinter"
 # What was seen is the frontier's business.
 DUPEFILTER_CLASS = "scrapy.dupefilters.BaseDupeFilter"
 TWISTED_REACTOR = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"

@@ -40,6 +40,8 @@ class Job:
 
     spider: str
     url: str
+    #: The spider's arguments.
+    arguments: tuple[str, ...]
     #: The collection of its items.
     items: str
     #: None: nobody knows.
@@ -76,7 +78,8 @@ def _run(arguments: argparse.Namespace, stack: ExitStack) -> int:
         environ.setdefault("DOWNLOAD_DELAY", POLITE_DELAY_S)
     environ["CLOSE_WHEN_COMPLETE"] = "true"
 
-    subprocess.run([sys.executable, "-m", "crawler.storage.setup"], env=environ, cwd=ROOT, check=True)
+    if subprocess.run([sys.executable, "-m", "crawler.storage.setup"], env=environ, cwd=ROOT, check=False).returncode:
+        return 1
     client = stack.enter_context(connect_sync(config))
     mongo: MongoClient[dict[str, object]] = stack.enter_context(MongoClient(config.mongo_uri))
     database = mongo[config.mongo_database]
@@ -89,7 +92,7 @@ def _run(arguments: argparse.Namespace, stack: ExitStack) -> int:
     console.print(f"Crawling [bold]{job.url}[/] with {arguments.workers} workers; Ctrl-C stops them cleanly.")
     began = time.monotonic()
     workers = [
-        WorkerProcess(f"worker {n}", job.spider, ["-a", f"url={job.url}"], environ, data / f"worker-{n}.log")
+        WorkerProcess(f"worker {n}", job.spider, job.arguments, environ, data / f"worker-{n}.log")
         for n in range(1, arguments.workers + 1)
     ]
     with _stopped(workers):
@@ -127,9 +130,11 @@ def _servers(data: Path, stack: ExitStack) -> dict[str, str]:
 
 def _job(arguments: argparse.Namespace, stack: ExitStack) -> Job:
     if arguments.site:
-        return Job("site", arguments.site, "pages", None)
+        return Job("site", arguments.site, ("-a", f"url={arguments.site}"), "pages", None)
     site = stack.enter_context(SiteProcess(SiteConfig(port=0, products=arguments.products)))
-    return Job("shop", site.config.start_url, "products", frozenset(expected_pages(site.config)))
+    url, hosts = site.config.start_url, ",".join(site.config.host_names)
+    where = ("-a", f"url={url}", "-a", f"allowed_domains={hosts}")
+    return Job("shop", url, where, "products", frozenset(expected_pages(site.config)))
 
 
 @contextmanager

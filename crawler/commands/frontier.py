@@ -113,9 +113,8 @@ class Command(ScrapyCommand):
     # -- steering
 
     def _pause(self, args: list[str], _: argparse.Namespace) -> None:
-        self._tell(
-            self._controls(args).pause(), "Paused: workers finish what they hold.", "Not running: nothing to pause."
-        )
+        paused = self._controls(args).pause()
+        self._tell("Paused: workers finish what they hold." if paused else "", "Not running: nothing to pause.")
 
     def _resume(self, args: list[str], _: argparse.Namespace) -> None:
         resumed = self._controls(args).resume()
