@@ -1,4 +1,4 @@
-"""Real servers for the tests, each test with a database of its own, and the way to wait."""
+"""Real servers with the deployment's settings, each test with a database of its own, and the way to wait."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TypeVar
 
 import pytest
@@ -18,11 +19,14 @@ from bench.servers import (
     EmbeddedRedis,
     ServerMissingError,
     find_mongo,
-    find_redis,
     installed_redis,
 )
 
 Server = TypeVar("Server", EmbeddedRedis, EmbeddedMongo)
+
+_ROOT = Path(__file__).parents[1]
+_REDIS_CONF = _ROOT / "redis.conf"
+_MONGOD_CONF = _ROOT / "mongod.conf"
 
 _POLL_S = 0.02
 _database_numbers = itertools.count(1)
@@ -37,7 +41,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture(scope="session")
 def redis_server(request: pytest.FixtureRequest) -> Iterator[EmbeddedRedis]:
     """Give a running Redis; its data are whatever earlier tests left, so most tests want `redis_url`."""
-    with _or_skip(lambda: EmbeddedRedis(getattr(request, "param", None) or find_redis())) as server:
+    with _or_skip(lambda: EmbeddedRedis(getattr(request, "param", None), config_file=_REDIS_CONF)) as server:
         yield server
 
 
@@ -90,7 +94,7 @@ def _real_mongo() -> EmbeddedMongo:
     program = find_mongo()
     if not program.is_mongod:
         raise ServerMissingError(f"only {program} runs here, and the tests need a real mongod")
-    return EmbeddedMongo(program, replica_set="rs0")
+    return EmbeddedMongo(program, config_file=_MONGOD_CONF, replica_set="rs0")
 
 
 def _or_skip(make: Callable[[], Server]) -> Server:

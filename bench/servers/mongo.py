@@ -15,12 +15,15 @@ from typing import Any, ClassVar, Unpack
 
 import yaml
 from pymongo import MongoClient
+from pymongo.errors import OperationFailure
 
 from bench.servers.process import EmbeddedServer, ProcessOptions
 from bench.servers.programs import ServerMissingError, in_wheel, on_path, version_of
 
 #: The environment's choice of a mongod program.
 PROGRAM_VARIABLE = "MONGOD"
+
+_ALREADY_INITIALIZED = 23
 
 _OPTIONS: dict[str, Any] = {"storage": {"wiredTiger": {"engineConfig": {"cacheSizeGB": 0.25}}}}
 
@@ -116,16 +119,8 @@ class EmbeddedMongo(EmbeddedServer):
         data = self.data_dir / "db"
         data.mkdir(exist_ok=True)
         if not self.program.is_mongod:
-            flags = [
-                "--standalone",
-                "--host",
-                "127.0.0.1",
-                "--port",
-                str(self.port),
-                "--storage-path",
-                str(data),
-            ]
-            return [*self.program.command, *flags]
+            place = ["--host", "127.0.0.1", "--port", str(self.port), "--storage-path", str(data)]
+            return [*self.program.command, "--standalone", *place]
         ours = {
             "storage": {"dbPath": str(data)},
             "net": {
@@ -152,9 +147,17 @@ class EmbeddedMongo(EmbeddedServer):
         if not self._replica_set:
             return
         with MongoClient[dict[str, Any]]("127.0.0.1", self.port, directConnection=True) as client:
-            if "setName" not in client.admin.command("hello"):
-                member = {"_id": 0, "host": f"127.0.0.1:{self.port}"}
-                client.admin.command("replSetInitiate", {"_id": self._replica_set, "members": [member]})
+            members = [{"_id": 0, "host": f"127.0.0.1:{self.port}"}]
+            try:
+                client.admin.command("replSetInitiate", {"_id": self._replica_set, "members": members})
+            except OperationFailure as error:
+                if error.code != _ALREADY_INITIALIZED:
+                    raise
+                # On another port than last time, the server does not find itself in the set.
+                config = client.admin.command("replSetGetConfig")["config"]
+                if config["members"][0]["host"] != members[0]["host"]:
+                    config |= {"version": config["version"] + 1, "members": members}
+                    client.admin.command("replSetReconfig", config, force=True)
             self._await(lambda: bool(client.admin.command("hello")["isWritablePrimary"]))
 
 

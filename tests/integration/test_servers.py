@@ -215,12 +215,18 @@ def test_a_killed_mongo_comes_back_with_its_data_on_its_port(program: MongoProgr
             assert client.crawl.pages.count_documents({}) == 100
 
 
-def test_a_killed_replica_set_is_primary_again_when_started() -> None:
-    with EmbeddedMongo(replica_set="rs0") as server:
+def test_a_replica_set_is_primary_again_after_a_kill_and_on_another_port(tmp_path: Path) -> None:
+    def is_primary(server: EmbeddedMongo) -> bool:
+        with MongoClient[dict[str, Any]]("127.0.0.1", server.port, directConnection=True) as client:
+            return bool(client.admin.command("hello")["isWritablePrimary"])
+
+    with EmbeddedMongo(replica_set="rs0", data_dir=tmp_path) as server:
         server.kill()
         server.restart()
-        with MongoClient[dict[str, Any]]("127.0.0.1", server.port, directConnection=True) as client:
-            assert client.admin.command("hello")["isWritablePrimary"]
+        assert is_primary(server)
+    with EmbeddedMongo(replica_set="rs0", data_dir=tmp_path) as moved:
+        assert moved.port != server.port
+        assert is_primary(moved)
 
 
 def test_mongod_starts_from_a_configuration_file_but_stays_on_loopback(tmp_path: Path) -> None:
