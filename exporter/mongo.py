@@ -61,7 +61,9 @@ class MongoCollector:
         if "fsTotalSize" in disk:
             out.add(names.MONGO_DISK_SIZE, disk["fsTotalSize"])
             out.add(names.MONGO_DISK_USED, disk["fsUsedSize"])
-        collections = [name for name in self._database.list_collection_names() if not name.startswith("system.")]
+        # Those that this account may ask about: clusterMonitor may not list them all.
+        listed = self._database.list_collection_names(authorizedCollections=True)
+        collections = [name for name in listed if not name.startswith("system.")]
         for name in sorted(collections)[:MAX_COLLECTIONS]:
             stats = self._database.command("collStats", name)
             out.add(names.MONGO_DOCUMENTS, stats["count"], name)
