@@ -101,7 +101,7 @@ _SIZES = Row(
     8,
     [
         series(
-            About("Documents", "By collection.", "short"),
+            About("Documents", "Documents that are stored, by collection.", "short"),
             Query("sum by (collection) (crawler_mongo_documents)", "{{collection}}"),
         ),
         series(
