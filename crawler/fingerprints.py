@@ -11,7 +11,7 @@ SIZE_BYTES = 16
 
 # An address that w3lib leaves as it is, which is 97 of 100 real ones: finding that out costs a thirtieth of its work.
 _is_canonical = re.compile(
-    r"https?://[a-z0-9.\-]+(?::(?!80/|443/)[0-9]+)?"
+    r"(?!.*/\.)https?://[a-z0-9.\-]+(?::(?!80/|443/)[0-9]+)?"
     r"/[!$&'()*,./0-9:=@A-Z_a-z~\-]*"
     r"(?:\?[0-9A-Z_a-z.\-]+=[0-9A-Z_a-z.\-]+)?"
 ).fullmatch
