@@ -11,7 +11,7 @@ from w3lib.url import safe_url_string
 
 _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 _TAGS = ("base", "a", "area", "title", "meta", *_HEADINGS)
-_NOT_PAGES = frozenset(IGNORED_EXTENSIONS)
+_NOT_PAGES = frozenset({*IGNORED_EXTENSIONS, "gz"})
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 # As the HTML standard has it: stripped at the ends, and of these three none is left inside.
 _SPACES, _REMOVED = " \t\n\f\r", str.maketrans("", "", "\t\n\r")
