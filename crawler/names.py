@@ -47,12 +47,17 @@ def method_name(spider: Spider, method: object) -> str | None:
     return _methods(type(spider)).name_of.get(getattr(method, "__func__", None))
 
 
-def method_named(spider: Spider, name: str) -> Method | None:
-    """Return the method of *spider* that is named *name*, or None; no other attribute is ever looked up."""
-    if name not in _methods(type(spider)).names:
+def method_named(spider: Spider, name: str, role: str) -> Method | None:
+    """Return the method of *spider* that is named *name*, None for ""; no other attribute is ever looked up.
+
+    Raises ValueError, which names the *role* that the method was to have, where the spider has no such method.
+    """
+    if not name:
         return None
-    method = getattr(spider, name)
-    return cast("Method", method) if inspect.ismethod(method) else None
+    method = getattr(spider, name) if name in _methods(type(spider)).names else None
+    if not inspect.ismethod(method):
+        raise ValueError(f"its {role} {name!r} is no method of the spider {spider.name!r}")
+    return cast("Method", method)
 
 
 def class_name(request_class: type[Request]) -> str:
