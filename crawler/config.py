@@ -76,7 +76,15 @@ class EnvironmentSettings(msgspec.Struct, frozen=True, kw_only=True, rename="upp
             raise ConfigError(f"{name}={_shown(name, values.get(name))}: {what}") from None
 
 
-class Config(EnvironmentSettings, frozen=True, kw_only=True, rename="upper"):
+class DedupSettings(EnvironmentSettings, frozen=True, kw_only=True, rename="upper"):
+    """Hold what decides whether a link has been seen."""
+
+    dedup: Literal["bloom", "exact", "off"] = "bloom"
+    dedup_capacity: Count = 10_000_000
+    dedup_error_rate: Ratio = 0.001
+
+
+class Config(DedupSettings, frozen=True, kw_only=True, rename="upper"):
     """Hold every setting of the worker, the exporter and the commands; docs/settings.md explains each."""
 
     redis_url: str = "redis://127.0.0.1:6379/0"
@@ -106,9 +114,6 @@ class Config(EnvironmentSettings, frozen=True, kw_only=True, rename="upper"):
     #: Whether a worker ends when the whole crawl is complete, or waits for new seeds.
     close_when_complete: bool = True
 
-    dedup: Literal["bloom", "exact", "off"] = "bloom"
-    dedup_capacity: Count = 10_000_000
-    dedup_error_rate: Ratio = 0.001
     #: Whether what was seen is remembered after the crawl is complete.
     dedup_keep: bool = False
 
