@@ -76,7 +76,7 @@ def mongo_db(mongo_server: EmbeddedMongo) -> Iterator[str]:
             client.drop_database(name)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def eventually() -> Callable[..., None]:
     """Give the function that waits until a condition holds, and fails when it does not in time."""
 
