@@ -39,6 +39,21 @@ format: $(VENV)/dev ## put the code into the project's format
 .PHONY: venv
 venv: $(VENV)/dev ## make the virtual environment for development
 
+LOCK := $(BIN)/uv pip compile --quiet --no-config --universal --python-version 3.11 --fork-strategy fewest \
+	--generate-hashes --custom-compile-command 'make lock' pyproject.toml
+
+.PHONY: lock
+lock: $(VENV)/dev ## bring the locked dependencies up to date with pyproject.toml
+	$(LOCK) -o requirements/runtime.txt
+	$(LOCK) --extra embedded -c requirements/runtime.txt -o requirements/embedded.txt
+	$(LOCK) --extra dev -c requirements/embedded.txt -o requirements/dev.txt
+
+.PHONY: wheels
+wheels: $(VENV)/dev ## fetch what the image is built from, for a build without a registry
+	$(BIN)/python -m pip download --quiet --dest wheels --require-hashes --only-binary :all: --implementation cp \
+		--python-version 3.13 --platform manylinux_2_28_x86_64 --platform manylinux_2_17_x86_64 \
+		--platform manylinux2014_x86_64 --platform manylinux_2_5_x86_64 -r requirements/runtime.txt
+
 .PHONY: clean
 clean: ## remove what the demo, the tests and the tools left (not the containers' data)
 	rm -rf .run .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info

@@ -13,7 +13,7 @@ from scrapy import Spider
 from crawler import seeds
 from crawler.config import Config
 from crawler.errors import BadSeedError
-from crawler.frontier.frontier import Answer, Frontier, Idle, Lease, Link, Opened, Turn
+from crawler.frontier.frontier import FILTERED, Answer, Frontier, Idle, Lease, Link, Opened, Turn
 from crawler.hand import Hand, Page
 from crawler.outbox import Outbox
 from crawler.recent import Recent
@@ -89,6 +89,15 @@ class Conversation:
         self.outbox.put(entry)
         if self._hungry or len(self.outbox) % self.config.frontier_batch in {0, 1}:
             self._wake.set()
+
+    def put_filtered(self, priority: int, fingerprint: bytes, seed: bytes) -> bool:
+        """Send a link to the filter, soon; False when this worker sent it not long ago."""
+        self.counts["lookups"] += 1
+        if not self.recent.add(fingerprint):
+            self.counts["hits"] += 1
+            return False
+        self.put(Link(priority, fingerprint, FILTERED, seed))
+        return True
 
     def report(self, turn: Turn) -> None:
         """Tell all workers when a host may be fetched next."""

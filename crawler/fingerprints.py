@@ -9,8 +9,8 @@ from w3lib.url import canonicalize_url
 #: 128 bits: two of a billion pages are taken for one with a probability of 10^-21.
 SIZE_BYTES = 16
 
-# An address that w3lib leaves as it is, which is 97 of 100 real ones: finding that out costs a thirtieth of its work.
-_is_canonical = re.compile(
+#: Matches an address that w3lib leaves as it is, which is 97 of 100 real ones: that costs a thirtieth of its work.
+is_canonical = re.compile(
     r"(?!.*/\.)https?://[a-z0-9.\-]+(?::(?!80/|443/)[0-9]+)?"
     r"/[!$&'()*,./0-9:=@A-Z_a-z~\-]*"
     r"(?:\?[0-9A-Z_a-z.\-]+=[0-9A-Z_a-z.\-]+)?"
@@ -20,14 +20,19 @@ _own_port = re.compile(r"^(http://[^/]*?):80(?=/|$)|^(https://[^/]*?):443(?=/|$)
 
 def canonical(url: str) -> str:
     """Return one spelling for all that lead to the same page: w3lib's, without the scheme's own port."""
-    if _is_canonical(url):
+    if is_canonical(url):
         return url
     return _own_port.sub(r"\1\2", canonicalize_url(url))
 
 
 def fingerprint_url(url: str) -> bytes:
-    """Return the fingerprint of a GET of *url*; 1 µs for most addresses."""
-    return blake2b(canonical(url).encode(), digest_size=SIZE_BYTES).digest()
+    """Return the fingerprint of a GET of *url*; under 2 µs for most addresses."""
+    return fingerprint_canonical(canonical(url))
+
+
+def fingerprint_canonical(url: str) -> bytes:
+    """Return the fingerprint of a GET of *url*, which is canonical already."""
+    return blake2b(url.encode(), digest_size=SIZE_BYTES).digest()
 
 
 class RequestFingerprinter:

@@ -20,10 +20,11 @@ from crawler.conversation import Conversation
 from crawler.engine_hooks import EngineHooks
 from crawler.errors import NotDataError, SeedbedError
 from crawler.frontier.client import address, connect
-from crawler.frontier.frontier import FILTERED, START, UNFILTERED, Frontier, Link, Rules, Turn
+from crawler.frontier.frontier import START, UNFILTERED, Frontier, Link, Rules, Turn
 from crawler.frontier.keys import Keys
 from crawler.frontier.lease_keeper import LeaseKeeper
 from crawler.hand import Hand
+from crawler.links import Expander, Links
 from crawler.politeness import retry_after_ms
 from crawler.refusal import told
 from crawler.storage import Storage
@@ -73,29 +74,44 @@ class Scheduler(BaseScheduler):
         Never raises: the engine would swallow it, and the page's other links with it.
         """
         talk = self.conversation
+        if isinstance(request, Links):
+            return self._enqueue_links(request)
         parent = self._hooks.parent_of(request)
         is_start = parent is None and "is_start_request" in request.meta
         try:
             seed = seeds.encode(request, self._spider, priority=False)
         except NotDataError as error:
-            talk.counts["refused"] += 1
-            logger.error("Dropped a request that can't be stored: %s", error)  # noqa: TRY400 - the error says it all
-            return False
+            return self._refuse(error)
         if is_start:
             talk.put(Link(request.priority, self._fingerprint(request), START, seed))
         elif self._filters and not request.dont_filter:
-            fingerprint = self._fingerprint(request)
-            talk.counts["lookups"] += 1
-            if not talk.recent.add(fingerprint):
-                talk.counts["hits"] += 1
-                return False
-            talk.put(Link(request.priority, fingerprint, FILTERED, seed))
+            return talk.put_filtered(request.priority, self._fingerprint(request), seed)
         elif parent is not None and (page := talk.hand.pages.get(parent)):
             # No filter guards it: it goes with the acknowledgement, so that a second fetch can't double it.
             page.children.append((request.priority, seed))
         else:
             talk.put(Link(request.priority, b"", UNFILTERED, seed))
         return True
+
+    def _enqueue_links(self, links: Links) -> bool:
+        talk, parent = self.conversation, self._hooks.parent_of(links)
+        page = talk.hand.pages.get(parent) if parent is not None else None
+        try:
+            for fingerprint, seed in self._expander.expand(links):
+                if self._filters:
+                    talk.put_filtered(links.priority, fingerprint, seed)
+                elif page is not None:
+                    page.children.append((links.priority, seed))
+                else:
+                    talk.put(Link(links.priority, b"", UNFILTERED, seed))
+        except NotDataError as error:
+            return self._refuse(error)
+        return True
+
+    def _refuse(self, error: NotDataError) -> bool:
+        self.conversation.counts["refused"] += 1
+        logger.error("Dropped a request that can't be stored: %s", error)
+        return False
 
     def next_request(self) -> Request | None:
         """Hand the next request to the engine, the least busy download slot first."""
@@ -123,6 +139,7 @@ class Scheduler(BaseScheduler):
         self._spider = spider
         self._fingerprint = self.crawler.request_fingerprinter.fingerprint
         self._filters = config.dedup != "off"
+        self._expander = Expander(self.crawler, spider)
         self._patience_s = max(10.0, config.frontier_lease_s)
         self._storage = self.crawler.get_extension(Storage)
         if self._storage is not None:

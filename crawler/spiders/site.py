@@ -8,6 +8,7 @@ from scrapy.http import HtmlResponse, Response
 
 from crawler.html import Html, host_of, is_within, read_html
 from crawler.items import Page
+from crawler.links import Links
 
 
 class SiteSpider(Spider):
@@ -43,16 +44,19 @@ class SiteSpider(Spider):
         yield Page(response.url, html.title, html.description, html.language, html.headings, len(html.links))
 
 
-def follow(links: list[str], domains: list[str]) -> Iterator[Request]:
-    """Give requests for those links that are within *domains*.
+def follow(links: list[str], domains: list[str]) -> Iterator[Links]:
+    """Ask for those links that are within *domains*.
 
     A link carries the domains only where they are not just its own host, which is what it would take them to be: the
     links of most sites stay as small in the queue as they can be.
     """
-    for link in links:
-        host = host_of(link)
-        if is_within(host, domains):
-            yield Request(link) if domains == [host] else Request(link, cb_kwargs={"domains": domains})
+    hosts = {link: host_of(link) for link in links}
+    within = [link for link in links if is_within(hosts[link], domains)]
+    home = [link for link in within if [hosts[link]] == domains]
+    if home:
+        yield Links(home)
+    if len(within) > len(home):
+        yield Links([link for link in within if [hosts[link]] != domains], cb_kwargs={"domains": domains})
 
 
 def home_of(response: Response) -> list[str]:
