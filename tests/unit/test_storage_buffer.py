@@ -96,7 +96,7 @@ async def test_all_is_durable_only_when_what_came_before_is() -> None:
     writer = Writer()
     buffer = buffer_for(writer, batch_docs=1)
     assert buffer.durable is None
-    futures = []
+    futures: list[asyncio.Future[None] | None] = []
     for number in range(3):
         buffer.put(document(number))
         futures.append(buffer.durable)
