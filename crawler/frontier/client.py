@@ -1,5 +1,6 @@
 """Connections to Redis as the settings want them, and its errors in this project's words."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -9,7 +10,17 @@ import redis
 import redis.asyncio
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
-from redis.exceptions import AuthenticationError, AuthorizationError, RedisError, ResponseError
+from redis.exceptions import (
+    AuthenticationError,
+    AuthorizationError,
+    ClusterDownError,
+    NoPermissionError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisError,
+    ResponseError,
+    TryAgainError,
+)
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 from redis.retry import Retry
@@ -19,6 +30,12 @@ from crawler.errors import FrontierDownError, FrontierError, FrontierFullError
 
 #: A reply that takes longer is taken for lost, seconds.
 TIMEOUT_S = 10.0
+
+#: Codes of refusals that a later try may not meet: the server starts, fails over, can't write, or runs a long script.
+_PASSING = frozenset({"READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MISCONF", "NOREPLICAS", "BUSY"})
+
+#: Before Redis 7, the code of what a script met stands in the middle.
+_find_code = re.compile(r"(?:^|: -)([A-Z]+) ").search
 
 
 def connect(config: Config) -> redis.asyncio.Redis:
@@ -72,10 +89,12 @@ def translated(where: str) -> Iterator[None]:
 def refusal(error: ResponseError, where: str) -> FrontierError:
     """Return what an error reply of the server means here."""
     text = str(error)
-    if "OOM" in text or "command not allowed when used memory" in text:
+    found = _find_code(text)
+    code = found[1] if found else ""
+    if isinstance(error, OutOfMemoryError) or code == "OOM":
         return FrontierFullError(f"Redis at {where} is at its memory limit (maxmemory): give it more, or let it drain")
-    if text.startswith(("LOADING", "MASTERDOWN", "READONLY", "TRYAGAIN", "CLUSTERDOWN")):
+    if isinstance(error, (ReadOnlyError, ClusterDownError, TryAgainError)) or code in _PASSING:
         return FrontierDownError(f"Redis at {where} is not ready: {text}")
-    if "NOAUTH" in text or "WRONGPASS" in text or "NOPERM" in text:
+    if isinstance(error, NoPermissionError) or code == "NOPERM":
         return FrontierError(f"Redis at {where} refuses the account: {text}. Check REDIS_USERNAME and REDIS_PASSWORD")
     return FrontierError(f"Redis at {where} refused: {text}")

@@ -15,7 +15,7 @@ from scrapy.settings import BaseSettings
 
 from crawler.config import Config
 from crawler.errors import ConfigError, FrontierDownError, FrontierError, FrontierFullError
-from crawler.frontier.client import refusal, translated
+from crawler.frontier.client import translated
 from crawler.frontier.dedup import Dedup
 from crawler.frontier.keys import SPIDERS, Keys
 from crawler.frontier.status import Status
@@ -389,8 +389,6 @@ class Frontier:
             # Nothing was skipped: a numbered call is refused until the one before it was applied.
             replies = await self._send("EVAL", calls)
         for reply in replies:
-            if isinstance(reply, ResponseError):
-                raise refusal(reply, self.where)
             if isinstance(reply, Exception):
                 raise reply
         return replies

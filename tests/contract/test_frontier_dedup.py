@@ -1,0 +1,61 @@
+"""What is queued once, and what each time: links, start requests, unfiltered requests, children."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+
+import pytest
+
+from crawler.frontier.frontier import START, UNFILTERED, Ack, Frontier, Link
+from tests.fleet import Fleet, link, links, seed
+
+pytestmark = pytest.mark.every_redis
+
+
+async def test_two_workers_that_find_the_same_links_queue_each_once_d9(fleet: Fleet) -> None:
+    workers = [await fleet.opened() for _ in range(2)]
+    shuffled = random.Random(5)
+    found = [link(f"http://h/{n}") for n in range(1000)]
+
+    async def push_all(worker: Frontier) -> int:
+        mine = shuffled.sample(found, len(found))
+        return sum([(await worker.exchange(mine[first : first + 100])).accepted for first in range(0, 1000, 100)])
+
+    assert sum(await asyncio.gather(*map(push_all, workers))) == 1000
+    assert fleet.audit() == Counter(found.seed for found in found)
+    assert fleet.status().filtered == 1000
+
+
+async def test_start_requests_are_admitted_once_a_crawl(fleet: Fleet) -> None:
+    first, second = await fleet.opened(), await fleet.opened()
+    start = link("http://h/", kind=START)
+    assert (await fleet.push(first, [start, start])).accepted == 1
+    assert (await fleet.push(second, [start])).filtered == 1
+    # It is known as seen: no link leads there again.
+    assert (await fleet.push(second, links("h/"))).filtered == 1
+    # And the other way round: what was seen as a link is still a start request, once.
+    await fleet.push(first, links("h/deep"))
+    assert (await fleet.push(first, [link("http://h/deep", kind=START)])).accepted == 1
+
+
+async def test_the_same_unfiltered_request_twice_is_two_seeds_l6(fleet: Fleet) -> None:
+    worker = await fleet.opened()
+    same = Link(0, b"", UNFILTERED, seed("http://h/same"))
+    for first in range(0, 1000, 250):
+        assert (await fleet.push(worker, [same] * 250)).accepted == 250
+        assert first + 250 == fleet.status().queued
+    assert len((await fleet.pop(worker, 2000, per_host=2000)).leases) == 1000
+
+
+async def test_children_go_in_with_the_acknowledgement(fleet: Fleet) -> None:
+    worker = await fleet.opened()
+    await fleet.push(worker, links("h/page", priority=3))
+    (lease,) = (await fleet.pop(worker)).leases
+    children = [(7, seed("http://h/retry")), (-2, seed("http://h/retry"))]
+    answer = await worker.exchange(acks=[Ack(lease.token, "", children)])
+    assert (answer.done, answer.stale) == (1, 0)
+    assert fleet.audit() == Counter({seed("http://h/retry"): 2})
+    assert fleet.status().accepted == 3
+    assert [lease.priority for lease in (await fleet.pop(worker)).leases] == [7, -2]
