@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Literal, Self
 
-from crawler.config import Config
+from crawler.config import DedupSettings
 
 #: To stand in front of a script that calls `admit` or `forget`; see there for the table that they take.
 LUA = (files(__package__) / "_dedup.lua").read_text(encoding="ascii")
@@ -22,9 +22,9 @@ class Dedup:
     error_rate: float
 
     @classmethod
-    def of(cls, config: Config) -> Self:
-        """Return what *config* asks for."""
-        return cls(config.dedup, config.dedup_capacity, config.dedup_error_rate)
+    def of(cls, settings: DedupSettings) -> Self:
+        """Return what *settings* ask for."""
+        return cls(settings.dedup, settings.dedup_capacity, settings.dedup_error_rate)
 
     @property
     def argv(self) -> tuple[str, str, str]:
