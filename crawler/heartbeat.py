@@ -15,6 +15,7 @@ from scrapy.utils.asyncio import create_looping_call
 
 from crawler.config import Config
 from crawler.errors import ConfigError
+from crawler.refusal import for_extension
 
 logger = logging.getLogger(__name__)
 
@@ -41,14 +42,15 @@ class Heartbeat:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Make the extension; without HEARTBEAT_FILE there is none. Raises ConfigError when it can't be written."""
-        config = Config.from_settings(crawler.settings)
-        if not config.heartbeat_file:
-            raise NotConfigured
-        try:
-            return cls(crawler, Path(config.heartbeat_file), config.watchdog_s)
-        except OSError as error:
-            raise ConfigError(f"HEARTBEAT_FILE={config.heartbeat_file}: it can't be written ({error})") from None
+        """Make the extension; without HEARTBEAT_FILE there is none, and one that can't be written stops the start."""
+        with for_extension(crawler):
+            config = Config.from_settings(crawler.settings)
+            if not config.heartbeat_file:
+                raise NotConfigured
+            try:
+                return cls(crawler, Path(config.heartbeat_file), config.watchdog_s)
+            except OSError as error:
+                raise ConfigError(f"HEARTBEAT_FILE={config.heartbeat_file}: it can't be written ({error})") from None
 
     def _start(self) -> None:
         self._watchdog.start()

@@ -26,7 +26,7 @@ from crawler.frontier.lease_keeper import LeaseKeeper
 from crawler.hand import Hand
 from crawler.links import Expander, Links
 from crawler.politeness import retry_after_ms
-from crawler.refusal import told
+from crawler.refusal import fail, is_refused, refuse
 from crawler.storage import Storage
 
 logger = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ class Scheduler(BaseScheduler):
 
     def has_pending_requests(self) -> bool:
         """Tell whether this worker has anything in hand or under way."""
-        return self.conversation.is_busy
+        return self._task is not None and self.conversation.is_busy
 
     def enqueue_request(self, request: Request) -> bool:
         """Put a request on its way into the frontier; False when it was refused, or is known to be seen.
@@ -128,10 +128,12 @@ class Scheduler(BaseScheduler):
     # -- the beginning and the end
 
     async def _open(self, spider: Spider) -> None:
+        if is_refused(self.crawler):
+            return
         try:
             await self._begin(spider)
         except SeedbedError as error:
-            raise told(error) from None
+            refuse(self.crawler, error)
 
     async def _begin(self, spider: Spider) -> None:
         settings = self.crawler.settings
@@ -192,6 +194,7 @@ class Scheduler(BaseScheduler):
             return
         known = isinstance(error, SeedbedError)
         logger.critical("The worker can't go on: %s", error, exc_info=None if known else error)
+        fail(self.crawler)
         if not self.conversation.closing:
             self.conversation.closing = True
             self._end("frontier_error")

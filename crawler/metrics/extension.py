@@ -18,6 +18,7 @@ from crawler.frontier.keys import Keys
 from crawler.httpd import Httpd, Page, landing_page
 from crawler.metrics import names
 from crawler.metrics.worker import Watched, WorkerCollector
+from crawler.refusal import for_extension
 
 logger = logging.getLogger(__name__)
 
@@ -46,10 +47,11 @@ class Metrics:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Make the extension; METRICS_PORT=off does without."""
-        config = Config.from_settings(crawler.settings)
-        if not config.metrics_ports or crawler.spider is None:
-            raise NotConfigured
-        return cls(crawler, crawler.spider, config)
+        with for_extension(crawler):
+            config = Config.from_settings(crawler.settings)
+            if not config.metrics_ports or crawler.spider is None:
+                raise NotConfigured
+            return cls(crawler, crawler.spider, config)
 
     def _measure_lag(self) -> None:
         now_s = time.monotonic()

@@ -15,6 +15,7 @@ from scrapy.http import Response
 
 from crawler.config import Config
 from crawler.errors import NotStorableError
+from crawler.refusal import fail, for_extension
 from crawler.storage.buffer import Buffer
 from crawler.storage.client import address, connect
 from crawler.storage.documents import Draft, RawPage, Source, item_document, reject_item
@@ -49,11 +50,12 @@ class Storage:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Build the extension. Raises ConfigError for a wrong setting, NotConfigured where STORAGE is off."""
-        config = Config.from_settings(crawler.settings)
-        if not config.storage:
-            raise NotConfigured
-        return cls(crawler, config)
+        """Build the extension; STORAGE=false does without."""
+        with for_extension(crawler):
+            config = Config.from_settings(crawler.settings)
+            if not config.storage:
+                raise NotConfigured
+            return cls(crawler, config)
 
     # -- for the scheduler
 
@@ -165,6 +167,7 @@ class Storage:
 
     def _on_failure(self, error: BaseException) -> None:
         logger.critical("The storage can't go on; its pages will be fetched again", exc_info=error)
+        fail(self._crawler)
         self._ending = asyncio.create_task(self._crawler.engine.close_spider_async(reason="storage_error"))
 
     # -- inside

@@ -9,7 +9,7 @@ from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
 
 from crawler.errors import SeedbedError
-from crawler.refusal import told
+from crawler.refusal import refuse
 from crawler.storage.extension import Storage
 
 
@@ -19,7 +19,8 @@ class RawPages:
     So a page that another middleware filters, such as a 404 that the spider does not ask for, is not stored.
     """
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, crawler: Crawler, storage: Storage) -> None:
+        self._crawler = crawler
         self._storage = storage
 
     @classmethod
@@ -28,14 +29,14 @@ class RawPages:
         storage = crawler.get_extension(Storage)
         if storage is None:
             raise NotConfigured
-        return cls(storage)
+        return cls(crawler, storage)
 
     async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """Open the storage: the first thing that the engine waits for, and whose failure ends the process."""
         try:
             await self._storage.open()
         except SeedbedError as error:
-            raise told(error) from None
+            refuse(self._crawler, error)
         return start
 
     def process_spider_input(self, response: Response) -> None:

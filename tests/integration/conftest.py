@@ -19,18 +19,18 @@ CRAWL_TIMEOUT_S = 240
 
 @pytest.fixture
 def environ(redis_url: str, mongo_uri: str, mongo_db: str) -> dict[str, str]:
-    """Give the environment of a worker on the tests' servers, with the collections set up."""
+    """Give the environment of a worker on the tests' servers."""
     names = ("PATH", "HOME", "LANG", "SYSTEMROOT")
     environ = {name: os.environ[name] for name in names if name in os.environ}
     environ |= {"REDIS_URL": redis_url, "MONGO_URI": mongo_uri, "MONGO_DATABASE": mongo_db}
-    environ |= {"STORE_CONNECT_S": "5", "PYTHONWARNINGS": "error::scrapy.exceptions.ScrapyDeprecationWarning"}
-    subprocess.run([sys.executable, "-m", "crawler.storage.setup"], env=environ, cwd=ROOT, check=True)
+    environ["STORE_CONNECT_S"] = "5"
     return environ
 
 
 @pytest.fixture
 def worker(environ: dict[str, str], tmp_path: Path) -> Iterator[Callable[..., WorkerProcess]]:
     """Give the function that starts `scrapy crawl SPIDER ARGUMENTS…`, with settings as keywords."""
+    subprocess.run([sys.executable, "-m", "crawler.storage.setup"], env=environ, cwd=ROOT, check=True)
     with ExitStack() as stack:
         count = 0
 

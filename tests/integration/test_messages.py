@@ -87,7 +87,7 @@ def test_bad_seeds_are_refused_alone(environ: dict[str, str], tmp_path: Path) ->
 def test_the_frontier_can_be_looked_at_and_steered(environ: dict[str, str]) -> None:
     assert _run(environ, "scrapy", "seed", "site", "http://127.0.0.1:1/a", "http://127.0.0.1:1/b").returncode == 0
     status = _run(environ, "scrapy", "frontier", "status")
-    assert status.stdout.splitlines()[1].split()[:3] == ["site", "new", "2"], status.stdout + status.stderr
+    assert status.stdout.splitlines()[1].split()[:3] == ["site", "running", "2"], status.stdout + status.stderr
     peek = _run(environ, "scrapy", "frontier", "peek", "site")
     assert "http://127.0.0.1:1/a" in peek.stdout
     assert "2 queued seeds removed" in _run(environ, "scrapy", "frontier", "clear", "site", "--forget").stdout
