@@ -7,7 +7,8 @@ class Places:
     """Number what one callback gives, and find each number again at the end of the pipelines.
 
     A pipeline may drop an item, take longer over one than over the next, or return another object: so an item is found
-    by its identity, and what nobody knows takes the first place that is left. Holds the items that are under way.
+    by its identity, and what nobody knows takes the first place that is left. Two that were both delayed and replaced
+    may thus change places, but no two ever share one. Holds the items that are under way.
     """
 
     __slots__ = ("_next", "_waiting")
