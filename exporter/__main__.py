@@ -4,6 +4,8 @@ import argparse
 import logging
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import Event
 
 from crawler.config import Config
@@ -29,28 +31,30 @@ def main() -> str | None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
         config = Config.from_environ()
-        exporter = make_exporter(config)
-        if arguments.once:
+        with exporting(config) as exporter:
+            if not arguments.once:
+                serve(exporter, config)
+                return None
             sys.stdout.buffer.write(exporter.metrics().body)
             return "\n".join(f"{name}: {failure}" for name, failure in exporter.failures.items()) or None
-        serve(exporter, config)
     except ConfigError as error:
         return str(error)
-    return None
 
 
-def make_exporter(config: Config) -> Exporter:
-    """Return an exporter of what *config* names; it connects at the first scrape, and again whenever it must."""
-    frontiers = Frontiers(connect_sync(config, REDIS_TIMEOUT_S), address(config))
-    return Exporter(
-        [
-            FrontierCollector(frontiers),
-            WorkerCollector(frontiers),
-            FilterCollector(frontiers),
-            MemoryCollector(frontiers),
-            MongoCollector(connect_mongo(config), config.mongo_database),
-        ]
-    )
+@contextmanager
+def exporting(config: Config) -> Iterator[Exporter]:
+    """Give an exporter of what *config* names; it connects at the first scrape, and again whenever it must."""
+    with connect_sync(config, REDIS_TIMEOUT_S) as redis, connect_mongo(config) as mongo:
+        frontiers = Frontiers(redis, address(config))
+        yield Exporter(
+            [
+                FrontierCollector(frontiers),
+                WorkerCollector(frontiers),
+                FilterCollector(frontiers),
+                MemoryCollector(frontiers),
+                MongoCollector(mongo, config),
+            ]
+        )
 
 
 def serve(exporter: Exporter, config: Config) -> None:

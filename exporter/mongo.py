@@ -7,6 +7,7 @@ from pymongo.errors import PyMongoError
 
 from crawler.config import Config
 from crawler.errors import StorageError
+from crawler.storage.client import address, client_options, reason
 from exporter import names
 from exporter.exposition import Exposition
 
@@ -20,17 +21,8 @@ Document = dict[str, Any]
 
 def connect(config: Config) -> MongoClient[Document]:
     """Return a client that connects at its first command."""
-    account: dict[str, Any] = {}
-    if config.mongo_username:
-        account = {"username": config.mongo_username, "password": config.mongo_password}
-    return MongoClient(
-        config.mongo_uri,
-        serverSelectionTimeoutMS=TIMEOUT_MS,
-        connectTimeoutMS=TIMEOUT_MS,
-        socketTimeoutMS=TIMEOUT_MS,
-        appname="seedbed-exporter",
-        **account,
-    )
+    limits = dict.fromkeys(("serverSelectionTimeoutMS", "connectTimeoutMS", "socketTimeoutMS"), TIMEOUT_MS)
+    return MongoClient(config.mongo_uri, **client_options(config) | limits)
 
 
 class MongoCollector:
@@ -38,9 +30,10 @@ class MongoCollector:
 
     name = "mongo"
 
-    def __init__(self, client: MongoClient[Document], database: str) -> None:
+    def __init__(self, client: MongoClient[Document], config: Config) -> None:
         self._client = client
-        self._database = client[database]
+        self._database = client[config.mongo_database]
+        self._where = address(config)
 
     def collect(self, out: Exposition) -> None:
         """Ask; raises StorageError when the server can't be reached or refuses."""
@@ -51,7 +44,7 @@ class MongoCollector:
             _add_status(out, self._client.admin.command("serverStatus"))
             self._add_database(out)
         except PyMongoError as error:
-            raise StorageError(f"MongoDB at {_where(self._client)}: {error}") from error
+            raise StorageError(f"MongoDB at {self._where}: {reason(error)}") from error
         finally:
             out.add(names.MONGO_UP, up)
             out.add(names.MONGO_PRIMARY, primary)
@@ -89,7 +82,3 @@ def _add_status(out: Exposition, status: Document) -> None:
     ):
         if field in cache:
             out.add(family, cache[field])
-
-
-def _where(client: MongoClient[Document]) -> str:
-    return ", ".join(f"{host}:{port}" for host, port in sorted(client.topology_description.server_descriptions()))

@@ -1,0 +1,52 @@
+"""What a filter's errors come to, against what is known of Bloom filters."""
+
+from __future__ import annotations
+
+import pytest
+
+from exporter.bloom import Filter, cost
+
+
+@pytest.mark.parametrize("error_rate", [0.1, 0.01, 0.001, 0.0001])
+def test_a_full_first_layer_has_half_of_the_budget(error_rate: float) -> None:
+    full = cost(Filter("bloom", 100_000, 100_000, error_rate))
+    assert full.layers == 1
+    # Whole hash functions can't hit it exactly, and never miss it by much.
+    assert full.error_ratio == pytest.approx(error_rate / 2, rel=0.12)
+
+
+@pytest.mark.parametrize("times", [1, 3, 7, 15, 100, 1000])
+def test_however_far_it_grows_it_stays_within_the_budget(times: int) -> None:
+    grown = cost(Filter("bloom", 1000 * times, 1000, 0.001))
+    assert grown.error_ratio < 0.001
+    assert grown.capacity >= 1000 * times
+
+
+def test_layers_double() -> None:
+    assert [layer.capacity for layer, _ in Filter("bloom", 6000, 1000, 0.01).layers()] == [1000, 2000, 4000]
+    assert [held for _, held in Filter("bloom", 6000, 1000, 0.01).layers()] == [1000, 2000, 3000]
+
+
+def test_ten_million_at_a_thousandth_take_two_bytes_each() -> None:
+    assert cost(Filter("bloom", 0, 10_000_000, 0.001)).size_bytes / 10_000_000 == pytest.approx(1.98, abs=0.01)
+
+
+def test_an_empty_filter_costs_nothing_and_a_fuller_one_more() -> None:
+    steps = [cost(Filter("bloom", inserted, 1000, 0.01)) for inserted in range(0, 5000, 250)]
+    assert (steps[0].error_ratio, steps[0].lost) == (0, 0)
+    assert [step.error_ratio for step in steps] == sorted(step.error_ratio for step in steps)
+    assert [step.lost for step in steps] == sorted(step.lost for step in steps)
+
+
+@pytest.mark.parametrize(
+    ("noted", "found"),
+    [
+        ([None, None], None),
+        ([b"exact", b"7"], Filter("exact", 7, 0, 0.0)),
+        ([b"bloom capacity=1000 error_rate=0.01", b"5"], Filter("bloom", 5, 1000, 0.01)),
+        ([b"bitmap capacity=1000 error_rate=1e-05", b"5"], Filter("bitmap", 5, 1000, 1e-05)),
+        (ValueError("WRONGTYPE"), None),
+    ],
+)
+def test_what_a_frontier_notes_of_its_filter_is_read(noted: object, found: Filter | None) -> None:
+    assert Filter.read(noted) == found
