@@ -16,6 +16,7 @@ from bench.site.pages import Pages
 from bench.site.shop import Kind, Shop
 from bench.site.shop import Page as SitePage
 from crawler.items import Page, Product
+from crawler.links import Links
 from crawler.schema_org import things
 from crawler.spiders.shop import ShopSpider
 from crawler.spiders.site import SiteSpider
@@ -32,7 +33,8 @@ def page_at(url: str, body: str | bytes = LINKS, *, asked: str = "", **meta: Any
 
 def followed(spider: Spider, response: Response, **arguments: Any) -> dict[str, Any]:
     parse: Any = spider.parse
-    return {r.url: r.cb_kwargs for r in parse(response, **arguments) if isinstance(r, Request)}
+    asked_for = [links for links in parse(response, **arguments) if isinstance(links, Links)]
+    return {url: links.cb_kwargs for links in asked_for for url in links.urls}
 
 
 async def test_a_spider_begins_where_it_is_told() -> None:
