@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import redis.asyncio
@@ -93,7 +94,7 @@ class Fleet:
 
     def __init__(self, url: str, dedup: str = "exact", **rules: Any) -> None:
         self.redis: Any = Redis.from_url(url)  # its own types leave open whether text is bytes
-        self.lossy = LossyRedis.from_url(url, retry=Retry(NoBackoff(), 0))
+        self.lossy: Any = LossyRedis.from_url(url, retry=Retry(NoBackoff(), 0))
         self.lossy.faults = []
         self.keys = Keys.of("spider")
         self.rules = Rules("project", Dedup(dedup, 1000, 0.001), **({"lease_ms": LEASE_MS} | rules))  # type: ignore[arg-type]
@@ -153,6 +154,29 @@ class Fleet:
         self.audit()
         return suspects, dead
 
+    # -- the server's troubles
+
+    def snapshot(self) -> dict[bytes, bytes]:
+        """Return all that the server holds."""
+        return {key: self.redis.dump(key) for key in self.redis.scan_iter(count=1000)}
+
+    def roll_back(self, snapshot: dict[bytes, bytes]) -> None:
+        """Bring the server back to what it held, as a restart from an older file does."""
+        pipeline = self.redis.pipeline()
+        pipeline.flushall()
+        for key, value in snapshot.items():
+            pipeline.restore(key, 0, value)
+        pipeline.execute()
+
+    @contextmanager
+    def full(self) -> Iterator[None]:
+        """Leave the server no memory."""
+        self.redis.config_set("maxmemory", 1)
+        try:
+            yield
+        finally:
+            self.redis.config_set("maxmemory", 0)
+
     # -- looking
 
     def status(self) -> Status:
@@ -163,16 +187,16 @@ class Fleet:
         """Find every seed where it really is, assert that the frontier is sound, and return the seeds that it holds."""
         keys, client, status = self.keys, self.redis, self.status()
         names = {name.decode() for name in client.scan_iter(match=keys.base + "*", count=1000)}
-        level = self._levels(names)
+        part = self._parts(names)
 
-        inboxes = {int(p): client.lrange(keys.inbox(int(p)), 0, -1) for p in level("inbox")}
+        inboxes = {int(p): client.lrange(keys.inbox(int(p)), 0, -1) for p in part("inbox")}
         apart: dict[str, dict[int, list[bytes]]] = {}
-        for rest in level("host"):
+        for rest in part("host"):
             priority, _, host = rest.partition(":")
             apart.setdefault(host, {})[int(priority)] = client.lrange(keys.host(int(priority), host), 0, -1)
-        ready = {int(p): client.zrange(keys.ready(int(p)), 0, -1) for p in level("ready")}
+        ready = {int(p): client.zrange(keys.ready(int(p)), 0, -1) for p in part("ready")}
         suspects = [text.split(b" ", 4)[4] for text in client.lrange(keys.suspects, 0, -1)]
-        leased = {worker: client.hgetall(keys.leases(worker)) for worker in level("leases")}
+        leased = {worker: client.hgetall(keys.leases(worker)) for worker in part("leases")}
 
         parked = [seed for levels in apart.values() for seeds in levels.values() for seed in seeds]
         queued = [seed for seeds in inboxes.values() for seed in seeds] + parked + suspects
@@ -186,8 +210,8 @@ class Fleet:
 
         # Whoever holds leases is known, and so will be missed when it dies.
         workers = {name.decode() for name in client.zrange(keys.workers, 0, -1)}
-        assert set(level("leases")) <= workers
-        assert set(level("session")) == workers
+        assert set(part("leases")) <= workers
+        assert set(part("session")) == workers
         assert {name.decode() for name in client.smembers(keys.starting)} <= workers
 
         # What is queued will be found: each inbox by its priority, each host set apart by its turn.
@@ -198,18 +222,18 @@ class Fleet:
         noted = {host.decode(): {int(p) for p in at.split(b",")} for host, at in client.hgetall(keys.parked).items()}
         for host, levels in apart.items():
             assert set(levels) <= noted[host]
-            assert host in waiting or all(host.encode() in ready[priority] for priority in levels), host
-        for priority, hosts in ready.items():
-            assert all(priority in noted[host.decode()] for host in hosts)
+            assert host in waiting or all(host.encode() in ready[level] for level in levels), host
+        for level, hosts in ready.items():
+            assert all(level in noted[host.decode()] for host in hosts)
         return Counter(queued + held)
 
     @staticmethod
-    def _levels(names: set[str]) -> Callable[[str], list[str]]:
-        def level(part: str) -> list[str]:
-            prefix = Keys.of("spider")(part) + ":"
+    def _parts(names: set[str]) -> Callable[[str], list[str]]:
+        def part(name: str) -> list[str]:
+            prefix = Keys.of("spider")(name) + ":"
             return [name.removeprefix(prefix) for name in names if name.startswith(prefix)]
 
-        return level
+        return part
 
 
 MakeFleet = Callable[..., Fleet]

@@ -37,6 +37,9 @@ _PASSING = frozenset({"READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MISC
 #: Before Redis 7, the code of what a script met stands in the middle.
 _find_code = re.compile(r"(?:^|: -)([A-Z]+) ").search
 
+#: What a script is told that does what its account may not; it differs between versions.
+_is_denied = re.compile(r"ACL failure in script|The user executing the script can't").search
+
 
 def connect(config: Config) -> redis.asyncio.Redis:
     """Return an asynchronous client; it connects at its first command, and never repeats one by itself."""
@@ -95,6 +98,6 @@ def refusal(error: ResponseError, where: str) -> FrontierError:
         return FrontierFullError(f"Redis at {where} is at its memory limit (maxmemory): give it more, or let it drain")
     if isinstance(error, (ReadOnlyError, ClusterDownError, TryAgainError)) or code in _PASSING:
         return FrontierDownError(f"Redis at {where} is not ready: {text}")
-    if isinstance(error, NoPermissionError) or code == "NOPERM":
+    if isinstance(error, NoPermissionError) or _is_denied(text):
         return FrontierError(f"Redis at {where} refuses the account: {text}. Check REDIS_USERNAME and REDIS_PASSWORD")
     return FrontierError(f"Redis at {where} refused: {text}")

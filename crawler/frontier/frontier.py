@@ -223,7 +223,7 @@ class Frontier:
                 f"{rules.project!r}. Give each project a namespace of its own"
             )
         if was == -1:
-            await self._insist(lambda: self._direct("SADD", SPIDERS, keys.tag), patient=patient)
+            await self._insist(self._register, patient=patient)
         tokens = frozenset(token.decode() for token in missing)
         return Opened(was, epoch, generation, tokens, f"{epoch}:{began_ms}")
 
@@ -352,6 +352,15 @@ class Frontier:
         """Look at the whole frontier in one atomic snapshot; one round trip, O(priorities + workers)."""
         with translated(self.where):
             return read_status(await self._one("status", *status_call(self.keys)))
+
+    async def _register(self) -> None:
+        # A full server refuses SADD even where there is nothing to add.
+        if not await self._direct("SISMEMBER", SPIDERS, self.keys.tag):
+            await self._direct("SADD", SPIDERS, self.keys.tag)
+
+    async def run(self, name: str, keys: Sequence[str], args: Sequence[Any]) -> Any:
+        """Run a verb that is safe to repeat, until Redis has answered; one round trip."""
+        return await self._insist(lambda: self._one(name, keys, args))
 
     # -- the line
 
