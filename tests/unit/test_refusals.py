@@ -47,14 +47,14 @@ def test_an_error_reply_means_what_it_says_on_every_version(reply: str, kind: ty
     [
         "WRONGPASS invalid username-password pair or user is disabled.",
         "NOPERM this user has no permissions to run the 'info' command",
-        "ERR ACL failure in script: User u has no permissions to run the 'info' command script: 12ab, on @user_script:1.",
-        "ERR The user executing the script can't run this command or subcommand script: 12ab, on @user_script:1.",
+        "ERR ACL failure in script: User u has no permissions to run the 'info' command script: 12ab.",
+        "ERR The user executing the script can't run this command or subcommand script: 12ab.",
         _BEFORE_7[:-1] + "The user executing the script can't run this command or subcommand",
     ],
 )
 def test_an_account_that_may_not_is_told_which_settings_to_look_at(reply: str) -> None:
     with (
-        pytest.raises(FrontierError, match="refuses the account.*REDIS_USERNAME and REDIS_PASSWORD"),
+        pytest.raises(FrontierError, match=r"refuses the account.*REDIS_USERNAME and REDIS_PASSWORD"),
         translated("here"),
     ):
         raise BaseParser.parse_error(reply)
