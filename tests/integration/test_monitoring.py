@@ -18,6 +18,7 @@ from urllib.request import urlopen
 
 import pytest
 import yaml
+from prometheus_client.parser import text_string_to_metric_families
 from pymongo import MongoClient
 from redis import Redis
 from redis.exceptions import ResponseError
@@ -162,6 +163,12 @@ def _sees(scene: Scene, expr: str) -> list[float]:
     return [float(sample["value"][1]) for sample in scene.prometheus.ask("query", query=expr)["result"]]
 
 
+def served_by(scene: Scene, job: str) -> bytes:
+    with urlopen(f"http://{scene.endpoints[job][0]}/metrics", timeout=30) as answer:
+        text: bytes = answer.read()
+    return text
+
+
 def panels_of(path: Path) -> Iterator[dict[str, Any]]:
     for panel in json.loads(path.read_text())["panels"]:
         if panel["type"] != "row":
@@ -212,15 +219,28 @@ def test_a_spider_that_is_not_there_shows_nothing_of_another(scene: Scene, path:
 
 @pytest.mark.parametrize(
     "paths",
-    [DASHBOARDS, sorted(ROOT.glob("prometheus/rules/*.yml")), sorted(ROOT.glob("docs/runbooks/*.md"))],
-    ids=["dashboards", "rules", "runbooks"],
+    [
+        DASHBOARDS,
+        sorted(ROOT.glob("prometheus/rules/*.yml")),
+        sorted(ROOT.glob("docs/runbooks/*.md")),
+        [ROOT / "docs/metrics.md"],
+    ],
+    ids=["dashboards", "rules", "runbooks", "reference"],
 )
 def test_every_name_exists(scene: Scene, paths: Sequence[Path]) -> None:
     named = {name for path in paths for name in NAME.findall(path.read_text())}
     known = set(scene.prometheus.ask("label/__name__/values"))
-    known |= {name.removesuffix("_bucket") for name in known}
+    known |= {name.removesuffix("_bucket").removesuffix("_count") for name in known}
     assert len(named) > 20
     assert named - known - set(NOT_HERE) == set()
+
+
+@pytest.mark.parametrize("job", ["worker", "exporter"])
+def test_what_an_endpoint_serves_is_described(scene: Scene, job: str) -> None:
+    described = set(NAME.findall((ROOT / "docs/metrics.md").read_text()))
+    families = text_string_to_metric_families(served_by(scene, job).decode())
+    names = {f"{family.name}_total" if family.type == "counter" else family.name for family in families}
+    assert {name for name in names if name.startswith("crawler_")} - described == set()
 
 
 def test_recorded_series_are_all_there(scene: Scene) -> None:
@@ -268,7 +288,6 @@ def test_promtool_finds_no_fault_with_the_metrics(scene: Scene, job: str) -> Non
     if promtool is None:
         assert not os.environ.get("CI"), "promtool is missing"
         pytest.skip("no promtool on PATH")
-    with urlopen(f"http://{scene.endpoints[job][0]}/metrics", timeout=30) as answer:
-        text = answer.read()
+    text = served_by(scene, job)
     checked = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, timeout=60, check=False)
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, b"", b"")

@@ -17,6 +17,7 @@ from grafana_foundation_sdk.cog.variants import Dataquery
 from grafana_foundation_sdk.models import dashboard as model
 from grafana_foundation_sdk.models import prometheus
 
+from grafana import reference
 from grafana.boards import BOARDS
 from grafana.dashboards import FOLDER, render
 from grafana.thresholds import RULES, threshold_of
@@ -81,6 +82,10 @@ def misfits_of_object(value: Any, hint: Any, where: str) -> Iterator[str]:
 
 def test_the_committed_files_are_what_the_generator_writes() -> None:
     assert {path.name: path.read_text() for path in FOLDER.iterdir()} == render(), "run `python -m grafana.dashboards`"
+
+
+def test_the_committed_reference_of_the_metrics_is_what_the_generator_writes() -> None:
+    assert reference.PAGE.read_text() == reference.render(), "run `python -m grafana.reference`"
 
 
 @pytest.mark.parametrize("name", FILES)
