@@ -18,13 +18,13 @@ _TEXT = """\
 Written by `python -m grafana.reference`; the same texts stand at `/metrics` as HELP.
 
 Each **worker** tells of its own work (`METRICS_PORT`); Prometheus adds `instance`, and queries sum over workers. The
-**exporter** (`EXPORTER_PORT`, 9410) tells of what all workers share and what must never be summed over them: the frontier
-in Redis, the dedup filters, memory, the workers' heartbeats, MongoDB. redis_exporter tells of Redis itself. `spider` is a
-spider's name, behind `FRONTIER_NAMESPACE/` where there is one. Both also serve the usual `process_` metrics.
+**exporter** (`EXPORTER_PORT`, 9410) tells of what all workers share and what must never be summed over them: the
+frontier in Redis, the dedup filters, memory, the workers' heartbeats, MongoDB. redis_exporter tells of Redis itself.
+`spider` is a spider's name, behind `FRONTIER_NAMESPACE/` where there is one. Both also serve the usual `process_` ones.
 
-What waits is in `crawler_frontier_queued`; what workers hold is in `crawler_frontier_leased` (all of them, as Redis sees
-it) and in `crawler_leases_held` (one of them, as it sees itself). A worker's rates are lost when it ends; the counters of
-the frontier, which Redis keeps, are not.
+What waits is in `crawler_frontier_queued`; what workers hold is in `crawler_frontier_leased` (all of them, as Redis
+sees it) and in `crawler_leases_held` (one of them, as it sees itself). A worker's counters end with it; those of the
+frontier, which Redis keeps, go on.
 
 ## Worker
 
