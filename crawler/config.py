@@ -24,7 +24,7 @@ Size = Annotated[int, Meta(ge=0)]
 Port = Annotated[int, Meta(ge=0, le=65535)]
 Ratio = Annotated[float, Meta(gt=0, lt=1)]
 
-REDIS_SCHEMES = ("redis", "rediss", "unix")
+REDIS_SCHEMES = ("redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster")
 MONGO_SCHEMES = ("mongodb", "mongodb+srv")
 
 
@@ -90,6 +90,8 @@ class Config(DedupSettings, frozen=True, kw_only=True, rename="upper"):
     redis_url: str = "redis://127.0.0.1:6379/0"
     redis_username: str = ""
     redis_password: str = ""
+    redis_sentinel_username: str = ""
+    redis_sentinel_password: str = ""
     mongo_uri: str = "mongodb://127.0.0.1:27017"
     mongo_username: str = ""
     mongo_password: str = ""
@@ -109,6 +111,10 @@ class Config(DedupSettings, frozen=True, kw_only=True, rename="upper"):
     frontier_outbox: Count = 20_000
     #: How often an idle worker asks for work, at the most and at the least.
     frontier_poll_s: Positive = 0.9
+    #: Keys into which producers write start URLs, the most urgent first, by commas; {spider} is the spider's name.
+    start_urls_key: str = "{spider}:start_urls"
+    #: Whether a start URL that was seen already is fetched all the same, as scrapy-redis does.
+    start_urls_dont_filter: bool = True
     #: Deaths of a worker with this seed alone in hand before the seed is set aside.
     frontier_max_deaths: Count = 3
     #: Whether a worker ends when the whole crawl is complete, or waits for new seeds.

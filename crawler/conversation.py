@@ -5,7 +5,7 @@ import logging
 import random
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from scrapy import Spider
@@ -30,7 +30,8 @@ SHORTEST_WAIT_S = 0.02
 class Conversation:
     """Keep a worker's hand filled and its outbox empty, with as few calls as that takes.
 
-    on_work is called when seeds have come or room has; on_complete when all workers agree that the crawl is complete.
+    on_work is called when seeds have come or room has; on_complete when all workers agree that the crawl is complete;
+    nothing_waits is asked before that whether producers still have something.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class Conversation:
         storage: Storage | None,
         on_work: Callable[[], None],
         on_complete: Callable[[], None],
+        nothing_waits: Callable[[], Awaitable[bool]],
     ) -> None:
         self.config = config
         self.spider = spider
@@ -50,6 +52,7 @@ class Conversation:
         self.storage = storage
         self.on_work = on_work
         self.on_complete = on_complete
+        self.nothing_waits = nothing_waits
         self.outbox = Outbox(config.frontier_outbox)
         self.recent = Recent(RECENT)
         self.counts: Counter[str] = Counter()
@@ -69,6 +72,8 @@ class Conversation:
         self._poll_s = SHORTEST_WAIT_S
         self._last_call = 0.0
         self._next_reclaim = 0.0
+        #: Workers that share the crawl, as far as is known.
+        self.workers = 1
         self._epoch = 0
         self._generation = 0
 
@@ -214,6 +219,7 @@ class Conversation:
 
     async def _when_idle(self, idle: Idle, state: str) -> None:
         self._drain = idle.drain
+        self.workers = idle.workers
         longest_s = self.config.frontier_poll_s
         if idle.wait_ms >= 0:
             longest_s = min(longest_s, max(idle.wait_ms / 1000, SHORTEST_WAIT_S))
@@ -222,9 +228,12 @@ class Conversation:
             self.storage.hurry()
         if self.complete or self.is_busy or not self.config.close_when_complete:
             return
-        if state == "complete" or (idle.is_complete and await self.frontier.finish(self._epoch)):
+        if state == "complete" or (idle.is_complete and await self._finish()):
             self.complete = True
             self.on_complete()
+
+    async def _finish(self) -> bool:
+        return await self.nothing_waits() and not self.is_busy and await self.frontier.finish(self._epoch)
 
     async def _reclaim(self) -> None:
         self._next_reclaim = time.monotonic() + self.config.frontier_lease_s / 2 * random.uniform(0.8, 1.2)

@@ -22,6 +22,9 @@ class Outbox:
         self._limit = limit
         self._entries: deque[Link | Page] = deque()
         self._sent: deque[tuple[int, float, list[Link]]] = deque()
+        #: How many entries came in, and how many were sent; who waits for which number.
+        self._came = self._went = 0
+        self._waiters: list[tuple[int, asyncio.Future[None]]] = []
         self._room = asyncio.Event()
         self._room.set()
         #: Since when the oldest entry has waited, monotonic seconds; of no meaning when empty.
@@ -44,6 +47,7 @@ class Outbox:
         if not self._entries:
             self.waiting_since = time.monotonic()
         self._entries.append(entry)
+        self._came += 1
         if len(self._entries) >= self._limit:
             self._room.clear()
 
@@ -62,8 +66,18 @@ class Outbox:
         self.waiting_since = time.monotonic()
         return links, pages
 
+    async def wait_sent(self) -> None:
+        """Return when all that came in until now was sent."""
+        if self._went < self._came:
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiters.append((self._came, waiter))
+            await waiter
+
     def note_sent(self, seq: int, links: list[Link]) -> None:
-        """Remember the links of the call numbered *seq* until they are surely on Redis's disk."""
+        """Note that what was taken last was sent by the call numbered *seq*; its links are remembered for a while."""
+        self._went = self._came - len(self._entries)
+        while self._waiters and self._waiters[0][0] <= self._went:
+            self._waiters.pop(0)[1].set_result(None)
         now = time.monotonic()
         self._sent.append((seq, now, links))
         while self._sent and self._sent[0][1] < now - DURABLE_S:
@@ -75,6 +89,9 @@ class Outbox:
         pages = [entry for entry in self._entries if isinstance(entry, Page)]
         waiting = [entry for entry in self._entries if not isinstance(entry, Page)]
         self._entries = deque([*links, *unsent, *waiting])
+        # Whoever waits, waits for all that is here now.
+        self._came = self._went + len(self._entries)
+        self._waiters = [(self._came, waiter) for _, waiter in self._waiters]
         self._sent.clear()
         self.waiting_since = time.monotonic()
         return pages

@@ -23,7 +23,9 @@ from crawler.frontier.client import address, connect
 from crawler.frontier.frontier import START, UNFILTERED, Frontier, Link, Rules, Turn
 from crawler.frontier.keys import Keys
 from crawler.frontier.lease_keeper import LeaseKeeper
+from crawler.frontier.start_keys import StartKeys
 from crawler.hand import Hand
+from crawler.intake import Intake
 from crawler.links import Expander, Links
 from crawler.politeness import retry_after_ms
 from crawler.refusal import fail, is_refused, refuse
@@ -148,11 +150,22 @@ class Scheduler(BaseScheduler):
             await self._storage.open()
         keys = Keys.of(spider.name, config.frontier_namespace)
         worker = f"{socket.gethostname()}:{os.getpid()}:{os.urandom(4).hex()}"
-        self.frontier = Frontier(connect(config), keys, worker, Rules.of(config, settings), address(config))
+        rules = Rules.of(config, settings)
+        self.frontier = Frontier(connect(config), keys, worker, rules, address(config))
         hand = Hand(self.crawler, config.frontier_prefetch or 4 * max(settings.getint("CONCURRENT_REQUESTS"), 4))
-        self.conversation = Conversation(
-            config, spider, self.frontier, hand, self._storage, self._hooks.nudge, self._on_complete
+        self.conversation = talk = Conversation(
+            config,
+            spider,
+            self.frontier,
+            hand,
+            self._storage,
+            on_work=self._hooks.nudge,
+            on_complete=self._on_complete,
+            nothing_waits=self._nothing_waits,
         )
+        names = [key.strip().replace("{spider}", spider.name) for key in config.start_urls_key.split(",")]
+        start_keys = StartKeys(self.frontier, names, 2 * rules.lease_ms)
+        self._intake = Intake(config, spider, start_keys, talk, self._fingerprint)
         try:
             opened = await self.frontier.open(begin=True, starting=True)
             self._hooks.attach(self.crawler)
@@ -169,19 +182,24 @@ class Scheduler(BaseScheduler):
             (self._on_left_downloader, signals.request_left_downloader),
         ):
             self.crawler.signals.connect(handler, signal)
-        self._task = asyncio.create_task(self.conversation.run())
-        self._task.add_done_callback(self._on_conversation_ended)
+        self._task = asyncio.create_task(talk.run())
+        self._intake_task = asyncio.create_task(self._intake.run())
+        for task in (self._task, self._intake_task):
+            task.add_done_callback(self._on_task_ended)
 
     async def _close(self) -> None:
         if self._task is None:
             return
         if self._storage is not None:
             await self._storage.close()
+        self._intake.close()
+        await asyncio.wait([self._intake_task], timeout=self._patience_s)
         self.conversation.closing = True
         self.conversation.wake()
         _, late = await asyncio.wait([self._task], timeout=self._patience_s)
         if late:
             self._task.cancel()
+            self._intake_task.cancel()
             logger.warning(
                 "Redis did not answer for %.0f s: this worker's seeds go back to the queue when its leases end",
                 self._patience_s,
@@ -189,9 +207,11 @@ class Scheduler(BaseScheduler):
         self._keeper.stop()
         await self.frontier.redis.aclose()
 
-    def _on_conversation_ended(self, task: asyncio.Task[None]) -> None:
+    def _on_task_ended(self, task: asyncio.Task[None]) -> None:
         if task.cancelled() or (error := task.exception()) is None:
             return
+        if task is self._task:
+            self._intake_task.cancel()  # nobody would send what it brings
         known = isinstance(error, SeedbedError)
         logger.critical("The worker can't go on: %s", error, exc_info=None if known else error)
         fail(self.crawler)
@@ -204,6 +224,9 @@ class Scheduler(BaseScheduler):
 
     def _end(self, reason: str) -> None:
         self._ending = asyncio.create_task(self.crawler.engine.close_spider_async(reason=reason))
+
+    async def _nothing_waits(self) -> bool:
+        return await self._intake.is_empty()
 
     async def _has_room(self) -> None:
         await self.conversation.outbox.wait_for_room()

@@ -90,6 +90,8 @@ class Idle:
     wait_ms: int
     #: This worker is to finish what it holds: then it gets a suspect, to be run alone.
     drain: bool
+    #: Workers that share the crawl.
+    workers: int
 
     @property
     def is_complete(self) -> bool:
@@ -424,8 +426,8 @@ def _read_pop(reply: list[Any], answer: Answer) -> None:
         Lease(leases[i].decode(), int(leases[i + 1]), leases[i + 2], leases[i + 3]) for i in range(0, len(leases), 4)
     ]
     if idle:
-        queued, leased, starting, wait_ms, drain = idle
-        answer.idle = Idle(queued, leased, starting, wait_ms, bool(drain))
+        queued, leased, starting, wait_ms, drain, workers = idle
+        answer.idle = Idle(queued, leased, starting, wait_ms, bool(drain), workers)
 
 
 def status_call(keys: Keys) -> tuple[list[str], list[str]]:

@@ -236,8 +236,8 @@ local queued = redis.call('LLEN', suspects) + tonumber(redis.call('HGET', meta, 
 for _, priority in ipairs(redis.call('ZRANGE', priorities, 0, -1)) do
   queued = queued + redis.call('LLEN', base .. 'inbox:' .. priority)
 end
-local leased = 0
-for _, other in ipairs(redis.call('ZRANGE', workers, 0, -1)) do
+local leased, everybody = 0, redis.call('ZRANGE', workers, 0, -1)
+for _, other in ipairs(everybody) do
   leased = leased + redis.call('HLEN', base .. 'leases:' .. other)
 end
 local wait_ms = -1
@@ -247,4 +247,5 @@ if scanned >= scan then
 elseif nearest[2] then
   wait_ms = math.max(0, tonumber(nearest[2]) - now)
 end
-return {turn, generation, state, handed, {queued, leased, redis.call('SCARD', starting), wait_ms, drain and 1 or 0}}
+return {turn, generation, state, handed,
+  {queued, leased, redis.call('SCARD', starting), wait_ms, drain and 1 or 0, #everybody}}

@@ -18,6 +18,10 @@ PARTS = {
     "clear": ("_dedup",),
     "revive": ("_lease", "_queue"),
     "status": (),
+    "take": ("_lease",),
+    "drop": (),
+    "waiting": (),
+    "bury": ("_lease",),
 }
 
 
