@@ -123,6 +123,9 @@ class Config(DedupSettings, frozen=True, kw_only=True, rename="upper"):
     #: Whether what was seen is remembered after the crawl is complete.
     dedup_keep: bool = False
 
+    #: Hosts that may have addresses that are not public, by commas; "*": any host may; "none": none may.
+    crawl_private_hosts: str = "*"
+
     #: Whether pages and items go to MongoDB.
     storage: bool = True
     store_batch_docs: Count = 500

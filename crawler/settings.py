@@ -29,7 +29,10 @@ EXTENSIONS = {
 DOWNLOADER_MIDDLEWARES = {
     "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
     "crawler.robots.SharedRobotsTxtMiddleware": 100,
+    # Before any other asks the host for anything.
+    "crawler.private_hosts.PrivateHostsMiddleware": 10,
 }
+TWISTED_DNS_RESOLVER = "crawler.private_hosts.GuardedResolver"
 SPIDER_MIDDLEWARES = {"crawler.storage.RawPages": 1000}
 REQUEST_FINGERPRINTER_CLASS = "crawler.fingerprints.RequestFingerprinter"
 # What was seen is the frontier's business.

@@ -154,3 +154,18 @@ def test_a_key_of_another_type_stops_the_start(
     said = process.log.read_text()
     assert "site:start_urls holds a string; a list, a set or a sorted set is wanted" in said
     assert "Traceback" not in said
+
+
+def test_private_hosts_are_not_fetched_unless_allowed(
+    recorder: Any, worker: Start, ended: Callable[..., None], environ: dict[str, str]
+) -> None:
+    port = recorder.origin.rpartition(":")[2]
+    with Redis.from_url(environ["REDIS_URL"]) as client:
+        client.rpush("site:start_urls", f"{recorder.origin}/number", f"http://localhost:{port}/name")
+        refusing = worker("site", "-s", "RETRY_ENABLED=false", CRAWL_PRIVATE_HOSTS="none")
+        ended(refusing)
+        assert _paths(recorder) == []
+        assert "CRAWL_PRIVATE_HOSTS does not allow it" in refusing.log.read_text()
+        client.rpush("site:start_urls", f"{recorder.origin}/number", f"http://localhost:{port}/name")
+        ended(worker("site", CRAWL_PRIVATE_HOSTS="localhost"))
+    assert _paths(recorder) == ["/name"]
