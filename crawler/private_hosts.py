@@ -1,7 +1,7 @@
 """What keeps a crawl out of the network that it runs in: addresses that are not public are refused, unless allowed.
 
 A page may link to, or redirect to, http://169.254.169.254/ or a name that resolves to 10.0.0.5; a worker in a data
-centre would fetch it and store what it got. CRAWL_PRIVATE_HOSTS names the hosts that may be private (`*`: all, `none`: none).
+centre would fetch it and store what it got. CRAWL_PRIVATE_HOSTS names the hosts that may be private (`*`: any may).
 """
 
 import logging
