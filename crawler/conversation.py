@@ -62,6 +62,8 @@ class Conversation:
         #: Nothing new is taken; the conversation ends when everything was said.
         self.closing = False
         self._turns: list[Turn] = []
+        #: Hosts that want to be left alone for a while.
+        self._shunned: set[str] = set()
         self._wake = asyncio.Event()
         self._talking = False
         #: The engine asked for a request and there was none.
@@ -109,6 +111,10 @@ class Conversation:
         self._turns.append(turn)
         self._wake.set()
 
+    def shun(self, host: str) -> None:
+        """Give back what was taken of a host whose next turn was put off; to be said after the turn."""
+        self._shunned.add(host)
+
     def starve(self) -> None:
         """Say that the engine could work, and there was nothing for it."""
         if not self._hungry:
@@ -133,7 +139,10 @@ class Conversation:
                 await self._reclaim()
             was_full = self.is_full
             self._talking = True
+            shunned, self._shunned = self._shunned, set()
             answer = await self._call()
+            if tokens := [token for host in shunned for token in self.hand.withdraw(host)]:
+                await self.frontier.give_back(tokens)
             self._talking = False
             if answer.idle is not None:
                 await self._when_idle(answer.idle, answer.state)

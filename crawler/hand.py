@@ -105,6 +105,18 @@ class Hand:
                 del self.pages[request]
         for page in self.unsettled:
             page.void()
+        self._drop_gone()
+
+    def withdraw(self, host: str) -> list[str]:
+        """Put down what was taken of *host* and not begun; return the tokens, to be given back."""
+        taken = {request: page for request, page in self.pages.items() if page.host == host and not page.started}
+        for request in taken:
+            del self.pages[request]
+        if taken:
+            self._drop_gone()
+        return [page.token for page in taken.values()]
+
+    def _drop_gone(self) -> None:
         ahead = iter(self._ahead.pop, None)
         for request in [request for request in ahead if request in self.pages]:
             self._ahead.push(request)

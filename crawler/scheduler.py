@@ -163,8 +163,7 @@ class Scheduler(BaseScheduler):
             on_complete=self._on_complete,
             nothing_waits=self._nothing_waits,
         )
-        names = [key.strip().replace("{spider}", spider.name) for key in config.start_urls_key.split(",")]
-        start_keys = StartKeys(self.frontier, names, 2 * rules.lease_ms)
+        start_keys = StartKeys(self.frontier, config.start_keys(spider.name), 2 * rules.lease_ms)
         self._intake = Intake(config, spider, start_keys, talk, self._fingerprint)
         try:
             opened = await self.frontier.open(begin=True, starting=True)
@@ -255,6 +254,8 @@ class Scheduler(BaseScheduler):
         page = self.conversation.hand.pages.get(request)
         if page is None or not (page.delay_ms or wait_ms):
             return
+        if wait_ms:
+            self.conversation.shun(page.host)
         since_sent_ms = int(request.meta.get("download_latency", 0) * 1000)
         self.conversation.report(Turn(page.token, max(page.delay_ms - since_sent_ms, wait_ms, 0)))
         page.delay_ms = 0
