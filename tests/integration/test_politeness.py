@@ -25,7 +25,7 @@ def _crawl(site: Any, worker: Start, ended: Callable[..., None], **settings: str
 
 def test_three_workers_keep_one_delay(worker: Start, ended: Callable[..., None]) -> None:
     """Case O6: DOWNLOAD_DELAY counts for the cluster, measured where the requests arrive."""
-    config = SiteConfig(port=0, products=12, categories=2, log_size=10_000, slow_share=0.2, slow_s=0.3)
+    config = SiteConfig(port=0, products=40, categories=6, log_size=10_000, slow_share=0.2, slow_s=0.3)
     with SiteProcess(config) as site:
         log = _crawl(site, worker, ended, DOWNLOAD_DELAY="0.2")
         expected = len(expected_pages(site.config))
@@ -33,7 +33,7 @@ def test_three_workers_keep_one_delay(worker: Start, ended: Callable[..., None])
     for host in config.host_names:
         # robots.txt is asked for by each worker, besides the queue.
         times = [e["monotonic_s"] for e in log if e["host"].split(":")[0] == host and e["target"] != "/robots.txt"]
-        assert len(times) > 3
+        assert len(times) > 2
         assert min(later - earlier for earlier, later in pairwise(sorted(times))) >= 0.2 - SLACK_S
 
 
