@@ -9,6 +9,8 @@ from weakref import WeakKeyDictionary
 
 from scrapy import Request
 from scrapy.crawler import Crawler
+from scrapy.exceptions import IgnoreRequest
+from twisted.python.failure import Failure
 
 from crawler.errors import SeedbedError
 
@@ -17,14 +19,16 @@ class EngineHooks:
     """Follow the requests of one engine.
 
     on_done is called once for each request that left the engine, on any path: parsed, failed, ignored by a middleware,
-    replaced by a retry or a redirect; everything that its callbacks gave has gone through by then. has_room is awaited
-    before each start request.
+    replaced by a retry or a redirect; everything that its callbacks gave has gone through by then. It gets the reason
+    for which the request failed for good, or "": a download error, or an answer that was retried in vain, which nobody
+    handled. has_room is awaited before each start request.
     """
 
-    def __init__(self, on_done: Callable[[Request], None], has_room: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, on_done: Callable[[Request, str], None], has_room: Callable[[], Awaitable[None]]) -> None:
         self._on_done = on_done
         self._has_room = has_room
         self._parents: WeakKeyDictionary[Request, Request] = WeakKeyDictionary()
+        self._failures: WeakKeyDictionary[Request, str] = WeakKeyDictionary()
         self._nudge: Callable[[], None] | None = None
 
     def parent_of(self, request: Request) -> Request | None:
@@ -52,12 +56,14 @@ class EngineHooks:
         def remove_request(request: Request) -> None:
             # A callback may download its own request again: that one's end is not the end of the page.
             if scraper.slot is None or request not in scraper.slot.active:
-                self._on_done(request)
+                self._on_done(request, self._failures.pop(request, ""))
             forget(request)
 
         def handle_downloader_output(result: Any, request: Request) -> Any:
             if isinstance(result, Request):
                 self._parents[result] = request
+            elif request.errback is None and (reason := failure_of(result, request)):
+                self._failures[request] = reason
             return replace(result, request)
 
         def process_spidermw_output_async(output: Any, response: Any) -> Any:
@@ -65,6 +71,7 @@ class EngineHooks:
                 self._parents[output] = response.request
             return give(output, response)
 
+        failure_of = Failures(crawler)
         slot.remove_request = remove_request
         engine._handle_downloader_output = handle_downloader_output
         scraper._process_spidermw_output_async = process_spidermw_output_async
@@ -75,3 +82,27 @@ class EngineHooks:
         async for request in start:
             await self._has_room()
             yield request
+
+
+class Failures:
+    """Tell which results of a download mean that a page was given up, by the settings of Scrapy's own middlewares."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        settings = crawler.settings
+        self._retried = {int(code) for code in settings.getlist("RETRY_HTTP_CODES")}
+        self._accepts_all = settings.getbool("HTTPERROR_ALLOW_ALL")
+        self._accepted = {int(code) for code in settings.getlist("HTTPERROR_ALLOWED_CODES")}
+        self._accepted |= set(getattr(crawler.spider, "handle_httpstatus_list", ()))
+
+    def __call__(self, result: Any, request: Request) -> str:
+        """Return why the page is given up, or "" when it is not."""
+        if isinstance(result, Failure):
+            # IgnoreRequest: a middleware (robots.txt, offsite, ...) did not want it.
+            return "" if isinstance(result.value, IgnoreRequest) else f"given up: {result.value or result.value!r}"
+        meta = request.meta
+        accepted = self._accepts_all or meta.get("handle_httpstatus_all")
+        if result.status not in self._retried or accepted or result.status in self._accepted:
+            return ""
+        if result.status in meta.get("handle_httpstatus_list", ()):
+            return ""
+        return f"given up: the server answered {result.status}"

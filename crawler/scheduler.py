@@ -232,10 +232,11 @@ class Scheduler(BaseScheduler):
 
     # -- what happens to requests
 
-    def _on_done(self, request: Request) -> None:
+    def _on_done(self, request: Request, failure: str) -> None:
         page = self.conversation.hand.finish(request)
         if page is None:
             return
+        page.reason = failure
         if page.delay_ms:  # it never reached the downloader
             self.conversation.report(Turn(page.token, 0))
         durable = self._storage.pending() if self._storage is not None else None

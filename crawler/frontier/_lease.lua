@@ -39,8 +39,14 @@ local function end_fetch(busy, lease, turn_ms)
   if redis.call('ZSCORE', busy, host) ~= 'inf' then redis.call('ZADD', busy, turn_ms, host) end
 end
 
--- Set a seed aside, as "ms priority deaths length-of-reason reason seed".
+-- Set a seed aside, as "ms priority deaths length-of-reason reason seed". So many are kept; of more, but the number.
+local MOST_DEAD = 100000
+
 local function bury(meta, dead, lease, reason)
+  if redis.call('HLEN', dead) >= MOST_DEAD then
+    redis.call('HINCRBY', meta, 'removed', 1)
+    return
+  end
   redis.call('HSET', dead, redis.call('HINCRBY', meta, 'dead_numbers', 1),
     string.format('%.0f %s %d %d ', now_ms(), lease.priority, lease.deaths, #reason) .. reason .. ' ' .. lease.seed)
 end
