@@ -19,7 +19,7 @@ from crawler.config import Config
 from crawler.conversation import Conversation
 from crawler.engine_hooks import EngineHooks
 from crawler.errors import NotDataError, SeedbedError
-from crawler.frontier.client import address, connect
+from crawler.frontier.client import AsyncClients
 from crawler.frontier.frontier import START, UNFILTERED, Frontier, Link, Rules, Turn
 from crawler.frontier.keys import Keys
 from crawler.frontier.lease_keeper import LeaseKeeper
@@ -151,7 +151,8 @@ class Scheduler(BaseScheduler):
         keys = Keys.of(spider.name, config.frontier_namespace)
         worker = f"{socket.gethostname()}:{os.getpid()}:{os.urandom(4).hex()}"
         rules = Rules.of(config, settings)
-        self.frontier = Frontier(connect(config), keys, worker, rules, address(config))
+        self._clients = AsyncClients(config)
+        self.frontier = Frontier(self._clients, keys, worker, rules, self._clients.where)
         hand = Hand(self.crawler, config.frontier_prefetch or 4 * max(settings.getint("CONCURRENT_REQUESTS"), 4))
         self.conversation = talk = Conversation(
             config,
@@ -169,7 +170,7 @@ class Scheduler(BaseScheduler):
             opened = await self.frontier.open(begin=True, starting=True)
             self._hooks.attach(self.crawler)
         except SeedbedError:
-            await self.frontier.redis.aclose()
+            await self._clients.aclose()
             raise
         self.conversation.begin(opened)
         self.crawl_id = opened.crawl_id
@@ -204,7 +205,7 @@ class Scheduler(BaseScheduler):
                 self._patience_s,
             )
         self._keeper.stop()
-        await self.frontier.redis.aclose()
+        await self._clients.aclose()
 
     def _on_task_ended(self, task: asyncio.Task[None]) -> None:
         if task.cancelled() or (error := task.exception()) is None:

@@ -110,7 +110,7 @@ class Fleet:
         """Return a worker that has not opened its session."""
         self.count += 1
         changed = Rules(**({name: getattr(self.rules, name) for name in Rules.__slots__} | rules))
-        return Frontier(self.lossy, self.keys, f"worker{self.count}", changed, "here")
+        return Frontier(lambda _: self.lossy, self.keys, f"worker{self.count}", changed, "here")
 
     async def opened(self, **rules: Any) -> Frontier:
         """Return a worker in the midst of the crawl."""

@@ -23,7 +23,7 @@ from bench.servers import EmbeddedMongo, EmbeddedRedis, ServerError, ServerMissi
 from bench.site import SiteConfig, SiteProcess, canonical_url, expected_pages
 from crawler.config import Config
 from crawler.errors import SeedbedError
-from crawler.frontier.client import connect_sync, translated
+from crawler.frontier.client import Clients, translated
 from crawler.frontier.keys import Keys
 from crawler.storage.itemtypes import RAW_PAGES
 
@@ -80,11 +80,12 @@ def _run(arguments: argparse.Namespace, stack: ExitStack) -> int:
 
     if subprocess.run([sys.executable, "-m", "crawler.storage.setup"], env=environ, cwd=ROOT, check=False).returncode:
         return 1
-    client = stack.enter_context(connect_sync(config))
+    clients = stack.enter_context(Clients(config))
     mongo: MongoClient[dict[str, object]] = stack.enter_context(MongoClient(config.mongo_uri))
     database = mongo[config.mongo_database]
-    watcher = Watcher(client, Keys.of(job.spider, config.frontier_namespace), database, job.items)
-    with translated(config.redis_url):
+    keys = Keys.of(job.spider, config.frontier_namespace)
+    watcher = Watcher(clients(keys.meta), keys, database, job.items)
+    with translated(clients.where):
         before = watcher.look()
     if before.pages:
         console.print(f"The database {config.mongo_database} holds {before.pages:,} pages already: they are kept.")

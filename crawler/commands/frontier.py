@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import msgspec
-from redis import Redis
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
 from crawler.commands.tables import duration, table
 from crawler.config import Config
 from crawler.errors import SeedbedError
-from crawler.frontier.client import address, connect_sync
+from crawler.frontier.client import Clients
 from crawler.frontier.controls import Controls, spiders
 from crawler.frontier.keys import Keys
 from crawler.frontier.status import Status
@@ -74,9 +73,9 @@ class Command(ScrapyCommand):
             raise UsageError("what is to be done, and for which spider?" + USAGE)
         try:
             config = Config.from_settings(self.settings) if self.settings else Config.from_environ()
-            self._config, self._where, self._json = config, address(config), opts.json
-            with connect_sync(config) as client:
-                self._client: Redis = client
+            self._config, self._json = config, opts.json
+            with Clients(config) as clients:
+                self._clients = clients
                 actions[action](rest, opts)
         except SeedbedError as error:
             print(f"seedbed: {error}", file=sys.stderr)
@@ -87,13 +86,13 @@ class Command(ScrapyCommand):
     # -- looking
 
     def _status(self, args: list[str], opts: argparse.Namespace) -> None:
-        tags = [self._keys(name).tag for name in args] or spiders(self._client, self._where)
+        tags = [self._keys(name).tag for name in args] or spiders(self._clients)
         if not tags and not opts.json:
             print("No spider has a frontier here yet. Start a worker, or `scrapy seed SPIDER URL`.")
             return
         before: dict[str, Status] = {}
         while True:
-            now = {tag: Controls(self._client, Keys(tag), self._where).status() for tag in tags}
+            now = {tag: self._controls_of(Keys(tag)).status() for tag in tags}
             if opts.json:
                 print(msgspec.json.encode(now).decode(), flush=True)
             else:
@@ -177,7 +176,10 @@ class Command(ScrapyCommand):
         return Keys(spider) if "/" in spider else Keys.of(spider, self._config.frontier_namespace)
 
     def _controls(self, args: list[str]) -> Controls:
-        return Controls(self._client, self._keys(args[0]), self._where)
+        return self._controls_of(self._keys(args[0]))
+
+    def _controls_of(self, keys: Keys) -> Controls:
+        return Controls(self._clients(keys.meta), keys, self._clients.where)
 
     def _rest(self, args: list[str], *names: str) -> list[str]:
         if len(args) != 1 + len(names):

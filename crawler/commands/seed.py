@@ -20,7 +20,7 @@ from scrapy.utils.misc import build_from_crawler, load_object
 from crawler import seeds
 from crawler.config import Config
 from crawler.errors import SeedbedError, SeedError
-from crawler.frontier.client import address, connect
+from crawler.frontier.client import AsyncClients
 from crawler.frontier.frontier import FILTERED, UNFILTERED, Frontier, Link, Rules
 from crawler.frontier.keys import Keys
 from crawler.start_urls import parse_start
@@ -104,8 +104,8 @@ class Command(ScrapyCommand):
 
 
 async def _push(config: Config, rules: Rules, keys: Keys, links: Iterator[Link], outcome: Outcome) -> None:
-    client = connect(config)
-    frontier = Frontier(client, keys, f"seed:{os.getpid()}:{os.urandom(4).hex()}", rules, address(config))
+    clients = AsyncClients(config)
+    frontier = Frontier(clients, keys, f"seed:{os.getpid()}:{os.urandom(4).hex()}", rules, clients.where)
     try:
         await frontier.open(begin=False, starting=True)
         batch: list[Link] = []
@@ -117,7 +117,7 @@ async def _push(config: Config, rules: Rules, keys: Keys, links: Iterator[Link],
         await frontier.wait_durable()
         await frontier.leave()
     finally:
-        await client.aclose()
+        await clients.aclose()
 
 
 async def _send(frontier: Frontier, batch: list[Link], outcome: Outcome) -> None:

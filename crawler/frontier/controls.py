@@ -7,7 +7,7 @@ from typing import Any
 from redis import Redis
 from redis.exceptions import NoScriptError
 
-from crawler.frontier.client import translated
+from crawler.frontier.client import Clients, translated
 from crawler.frontier.frontier import read_status, status_call
 from crawler.frontier.keys import SPIDERS, Keys
 from crawler.frontier.status import Status
@@ -31,10 +31,10 @@ class DeadSeed:
     seed: str
 
 
-def spiders(client: Redis, where: str) -> list[str]:
+def spiders(clients: Clients) -> list[str]:
     """Return the tags of all spiders that have a frontier; one round trip."""
-    members: Any = client.smembers
-    with translated(where):
+    members: Any = clients(SPIDERS).smembers
+    with translated(clients.where):
         return sorted(tag.decode() for tag in members(SPIDERS))
 
 

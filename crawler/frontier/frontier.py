@@ -180,8 +180,9 @@ class Frontier:
     expire.
     """
 
-    def __init__(self, redis: Redis, keys: Keys, worker: str, rules: Rules, where: str) -> None:
-        self.redis = redis
+    def __init__(self, clients: Callable[[str], Redis], keys: Keys, worker: str, rules: Rules, where: str) -> None:
+        #: Gives the client of the server that holds a key.
+        self.clients = clients
         self.keys = keys
         self.worker = worker
         self.rules = rules
@@ -332,16 +333,16 @@ class Frontier:
         """Return when what was sent is on Redis's disk (or Redis keeps none): WAITAOF, else two fsync periods."""
         with translated(self.where):
             try:
-                await self._direct("WAITAOF", "1", "0", "5000")
+                await self._direct(self.keys.meta, "WAITAOF", "1", "0", "5000")
             except ResponseError:  # before 7.2, or without an append-only file
-                persistence: dict[str, Any] = await self.redis.info("persistence")
+                persistence: dict[str, Any] = await self.clients(self.keys.meta).info("persistence")
                 if persistence.get("aof_enabled"):
                     await asyncio.sleep(FSYNC_S)
 
     async def rewrite_log(self) -> None:
         """Ask Redis to write its append-only file anew; a refusal (one is being written) does not matter."""
         with suppress(RedisError, OSError):
-            await self._direct("BGREWRITEAOF")
+            await self._direct(self.keys.meta, "BGREWRITEAOF")
 
     async def finish(self, epoch: int) -> bool:
         """Agree with all workers that crawl number *epoch* is complete; False: it is not; one round trip."""
@@ -357,8 +358,8 @@ class Frontier:
 
     async def _register(self) -> None:
         # A full server refuses SADD even where there is nothing to add.
-        if not await self._direct("SISMEMBER", SPIDERS, self.keys.tag):
-            await self._direct("SADD", SPIDERS, self.keys.tag)
+        if not await self._direct(SPIDERS, "SISMEMBER", SPIDERS, self.keys.tag):
+            await self._direct(SPIDERS, "SADD", SPIDERS, self.keys.tag)
 
     async def run(self, name: str, keys: Sequence[str], args: Sequence[Any]) -> Any:
         """Run a verb that is safe to repeat, until Redis has answered; one round trip."""
@@ -388,8 +389,8 @@ class Frontier:
                     self.on_trouble(None)
                 return answer
 
-    async def _direct(self, *command: str) -> Any:
-        return await self.redis.execute_command(*command)  # type: ignore[no-untyped-call]
+    async def _direct(self, key: str, *command: str) -> Any:
+        return await self.clients(key).execute_command(*command)  # type: ignore[no-untyped-call]
 
     async def _one(self, name: str, keys: Sequence[str], args: Sequence[Any]) -> Any:
         return (await self._many([(name, keys, args)]))[0]
@@ -405,7 +406,7 @@ class Frontier:
         return replies
 
     async def _send(self, command: str, calls: Sequence[tuple[str, Sequence[str], Sequence[Any]]]) -> list[Any]:
-        pipeline = self.redis.pipeline(transaction=False)
+        pipeline = self.clients(calls[0][1][0]).pipeline(transaction=False)
         for name, keys, args in calls:
             script = verb(name).sha if command == "EVALSHA" else verb(name).text
             pipeline.execute_command(command, script, len(keys), *keys, *args)

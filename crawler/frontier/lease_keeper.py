@@ -7,7 +7,7 @@ from redis.exceptions import NoScriptError
 
 from crawler.config import Config
 from crawler.errors import FrontierDownError, FrontierError
-from crawler.frontier.client import address, connect_sync, translated
+from crawler.frontier.client import Clients, translated
 from crawler.frontier.keys import Keys
 from crawler.frontier.verbs import verb
 
@@ -18,8 +18,7 @@ class LeaseKeeper:
     """Extend the leases three times in their life, over a connection of its own."""
 
     def __init__(self, config: Config, keys: Keys, worker: str) -> None:
-        self._redis = connect_sync(config)
-        self._where = address(config)
+        self._clients = Clients(config)
         self._keys = keys
         self._worker = worker
         self._lease_s = config.frontier_lease_s
@@ -37,17 +36,18 @@ class LeaseKeeper:
     def _run(self) -> None:
         while not self._stop.wait(self._lease_s / 3):
             try:
-                with translated(self._where):
+                with translated(self._clients.where):
                     self._extend()
             except FrontierDownError:
                 continue  # the scheduler's own calls say so; the next beat may get through
             except FrontierError as error:
                 logger.warning("Could not extend the leases: %s", error)
-        self._redis.close()
+        self._clients.close()
 
     def _extend(self) -> None:
         extend, lease_ms = verb("extend"), int(self._lease_s * 1000)
+        client = self._clients(self._keys.workers)
         try:
-            self._redis.evalsha(extend.sha, 1, self._keys.workers, self._worker, lease_ms)
+            client.evalsha(extend.sha, 1, self._keys.workers, self._worker, lease_ms)
         except NoScriptError:
-            self._redis.eval(extend.text, 1, self._keys.workers, self._worker, lease_ms)
+            client.eval(extend.text, 1, self._keys.workers, self._worker, lease_ms)
