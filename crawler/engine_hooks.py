@@ -98,7 +98,8 @@ class Failures:
         """Return why the page is given up, or "" when it is not."""
         if isinstance(result, Failure):
             # IgnoreRequest: a middleware (robots.txt, offsite, ...) did not want it.
-            return "" if isinstance(result.value, IgnoreRequest) else f"given up: {str(result.value) or repr(result.value)}"
+            known = isinstance(result.value, IgnoreRequest)
+            return "" if known else f"given up: {str(result.value) or repr(result.value)}"
         meta = request.meta
         accepted = self._accepts_all or meta.get("handle_httpstatus_all")
         if result.status not in self._retried or accepted or result.status in self._accepted:
