@@ -161,6 +161,10 @@ class Config(DedupSettings, frozen=True, kw_only=True, rename="upper"):
         if self.metrics_port != "off" and (not self.metrics_ports or self.metrics_ports[-1] > 65535):
             raise ConfigError(f"METRICS_PORT={self.metrics_port}: a port, a range like 9400-9409, 0 or off is wanted")
 
+    def start_keys(self, spider: str) -> list[str]:
+        """Return the keys into which producers write a spider's start URLs, the most urgent first."""
+        return [key.strip().replace("{spider}", spider) for key in self.start_urls_key.split(",")]
+
     @property
     def metrics_ports(self) -> range:
         """Return the ports to try for the worker's /metrics; empty when it is off."""

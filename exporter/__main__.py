@@ -18,6 +18,7 @@ from exporter.memory import MemoryCollector
 from exporter.mongo import MongoCollector
 from exporter.mongo import connect as connect_mongo
 from exporter.scrape import Exporter
+from exporter.start_urls import StartUrlCollector
 
 logger = logging.getLogger("exporter")
 
@@ -50,6 +51,7 @@ def exporting(config: Config) -> Iterator[Exporter]:
             [
                 FrontierCollector(frontiers),
                 WorkerCollector(frontiers),
+                StartUrlCollector(frontiers, config),
                 FilterCollector(frontiers),
                 MemoryCollector(frontiers),
                 MongoCollector(mongo, config),

@@ -20,10 +20,10 @@ class FilterCollector:
     def collect(self, out: Exposition) -> None:
         """Ask what each filter was made for, and RedisBloom for the size of its own."""
         spiders = list(self._frontiers.statuses)
-        noted = self._frontiers.pipelined([("HMGET", Keys(spider).meta, "dedup", "seen") for spider in spiders])
+        noted = self._frontiers.ask([("HMGET", Keys(spider).meta, "dedup", "seen") for spider in spiders])
         filters = {spider: found for spider, note in zip(spiders, noted, strict=True) if (found := Filter.read(note))}
         bloom = [spider for spider, found in filters.items() if found.kind == "bloom"]
-        infos = self._frontiers.pipelined([("BF.INFO", Keys(spider).seen) for spider in bloom])
+        infos = self._frontiers.ask([("BF.INFO", Keys(spider).seen) for spider in bloom])
         sizes = {spider: _size_of(info) for spider, info in zip(bloom, infos, strict=True)}
         for spider, found in filters.items():
             out.add(names.FILTER_INSERTED, found.inserted, spider, found.kind)
@@ -38,8 +38,6 @@ class FilterCollector:
 
 
 def _size_of(info: Any) -> int:
-    """Return the bytes that BF.INFO tells; raises its error reply."""
-    if isinstance(info, Exception):
-        raise info
+    """Return the bytes that BF.INFO tells."""
     fields = info if isinstance(info, dict) else dict(zip(info[::2], info[1::2], strict=True))
     return int(fields[b"Size"])

@@ -7,7 +7,7 @@ from redis import Redis
 from redis.exceptions import NoScriptError, ResponseError
 
 from crawler.errors import FrontierDownError, FrontierError
-from crawler.frontier.client import translated
+from crawler.frontier.client import refusal, translated
 from crawler.frontier.frontier import read_status, status_call
 from crawler.frontier.keys import SPIDERS, Keys
 from crawler.frontier.status import Status
@@ -56,8 +56,15 @@ class Frontiers:
             tag, error = next(iter(refused.items()))
             raise FrontierError(f"the frontier of {tag} can't be read ({len(refused)} such): {error}")
 
-    def pipelined(self, commands: Sequence[Sequence[str | int]]) -> list[Any]:
-        """Send *commands* in one round trip; an error reply stands in its command's place. Raises FrontierDownError."""
+    def ask(self, commands: Sequence[Sequence[str | int]]) -> list[Any]:
+        """Return the answers to *commands*, from one round trip. Raises FrontierError."""
+        replies = self._pipelined(commands)
+        for reply in replies:
+            if isinstance(reply, ResponseError):
+                raise refusal(reply, self._where)
+        return replies
+
+    def _pipelined(self, commands: Sequence[Sequence[str | int]]) -> list[Any]:
         pipeline = self._redis.pipeline(transaction=False)
         for command in commands:
             pipeline.execute_command(*command)  # type: ignore[no-untyped-call] # the library's own omission
@@ -65,11 +72,11 @@ class Frontiers:
             return pipeline.execute(raise_on_error=False)
 
     def _call(self, spiders: Sequence[Keys]) -> list[Any]:
-        replies = self.pipelined(list(self._calls("EVALSHA", verb("status").sha, spiders)))
+        replies = self._pipelined(list(self._calls("EVALSHA", verb("status").sha, spiders)))
         if any(isinstance(reply, NoScriptError) for reply in replies):
             # EVAL makes the script known as LOAD does, and needs no further right.
-            self.pipelined(list(self._calls("EVAL", verb("status").text, spiders[:1])))
-            return self.pipelined(list(self._calls("EVALSHA", verb("status").sha, spiders)))
+            self._pipelined(list(self._calls("EVAL", verb("status").text, spiders[:1])))
+            return self._pipelined(list(self._calls("EVALSHA", verb("status").sha, spiders)))
         if self._read_only and any(_is_unknown_command(reply) for reply in replies):
             self._read_only = ""
             return self._call(spiders)

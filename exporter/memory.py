@@ -61,7 +61,7 @@ class MemoryCollector:
         return self._samples[spider][0] if spider in self._samples else -FRESH_S
 
     def _sample(self, statuses: Mapping[str, Status]) -> dict[str, Counter[MemoryPart]]:
-        asked = self._frontiers.pipelined([command for spider in statuses for command in _questions(Keys(spider))])
+        asked = self._frontiers.ask([command for spider in statuses for command in _questions(Keys(spider))])
         plans: dict[str, list[Sampled]] = {}
         for i, (spider, status) in enumerate(statuses.items()):
             hosts, parked, dedup = asked[3 * i : 3 * i + 3]
@@ -69,12 +69,12 @@ class MemoryCollector:
         commands = [
             ("MEMORY", "USAGE", sampled.key, "SAMPLES", ELEMENTS) for plan in plans.values() for sampled in plan
         ]
-        answers = iter(self._frontiers.pipelined(commands))
+        answers = iter(self._frontiers.ask(commands))
         found: dict[str, Counter[MemoryPart]] = {}
         for spider, plan in plans.items():
             found[spider] = Counter()
             for sampled in plan:
-                found[spider][sampled.part] += round(sampled.weight * _size(next(answers)))
+                found[spider][sampled.part] += round(sampled.weight * (next(answers) or 0))
         return found
 
 
@@ -124,10 +124,3 @@ def _alike(part: MemoryPart, keys: Iterable[str], total: int) -> Iterator[Sample
 def _pairs(answer: list[Any]) -> Iterable[tuple[bytes, bytes]]:
     """Return the pairs of an answer, which the older protocol gives flat."""
     return answer if answer and isinstance(answer[0], list) else zip(answer[::2], answer[1::2], strict=True)
-
-
-def _size(answer: Any) -> int:
-    """Return the bytes that MEMORY USAGE tells (none for a key that is gone); raises its error reply."""
-    if isinstance(answer, Exception):
-        raise answer
-    return int(answer or 0)

@@ -41,6 +41,10 @@ COMPLETE = _gauge(
     "frontier_complete", "Whether nothing is queued, leased or about to be: tells complete from stalled.", "spider"
 )
 
+START_URLS = _gauge(
+    "start_urls_waiting", "Entries that producers wrote and no worker has taken in, by key.", "spider", "key"
+)
+
 #: What a worker does: "lost" has not been heard of for a lease's time, and its seeds are about to go back.
 WorkerState = Literal["working", "idle", "lost"]
 

@@ -72,6 +72,10 @@ _SEEDS = Row(
             Query(f"sum by (spider) (rate(crawler_frontier_done_total{SELECTED}[$__rate_interval]))", "{{spider}} out"),
         ),
         series(
+            About("Before the frontier", "Start URLs that producers wrote and no worker has taken in yet.", "short"),
+            Query(f"sum by (key) (crawler_start_urls_waiting{SELECTED})", "{{key}}"),
+        ),
+        series(
             About("Leased", "Seeds in workers' hands. They come back when a worker dies.", "short"),
             Query(_by_spider("crawler_frontier_leased")),
         ),

@@ -99,6 +99,26 @@ def test_workers_are_told_apart_by_their_heartbeats(redis: Redis, exporter: Expo
     assert 0 < expiry_s - time.time() <= 30
 
 
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda redis, key: redis.rpush(key, "http://a/", "http://b/"),
+        lambda redis, key: redis.sadd(key, "http://a/", "http://b/"),
+        lambda redis, key: redis.zadd(key, {"http://a/": 1, "http://b/": 2}),
+    ],
+    ids=["list", "set", "sorted set"],
+)
+def test_the_queue_before_the_frontier_is_told_apart_from_the_frontier(
+    redis: Redis, exporter: Exporter, write: Callable[[Redis, str], object]
+) -> None:
+    """K9."""
+    fill(redis, "shop")
+    write(redis, "shop:start_urls")
+    assert value(scrape(exporter), "crawler_start_urls_waiting", spider="shop", key="shop:start_urls") == 2
+    redis.delete("shop:start_urls")
+    assert value(scrape(exporter), "crawler_start_urls_waiting", spider="shop", key="shop:start_urls") == 0
+
+
 def test_what_is_gone_disappears(redis: Redis, exporter: Exporter) -> None:
     keys = fill(redis, "shop")
     redis.zrem(keys.workers, "lost")
@@ -197,8 +217,8 @@ def test_unreachable_servers_are_metrics_not_an_end(exporter_of_nothing: Exporte
     samples = scrape(exporter_of_nothing)
     assert value(samples, "crawler_redis_up") == 0
     assert value(samples, "crawler_mongo_up") == 0
-    collectors = ("frontier", "workers", "filters", "memory", "mongo")
-    assert [value(samples, "crawler_collector_success", collector=name) for name in collectors] == [0] * 5
+    collectors = ("frontier", "workers", "start_urls", "filters", "memory", "mongo")
+    assert [value(samples, "crawler_collector_success", collector=name) for name in collectors] == [0] * 6
     health = exporter_of_nothing.pages["/health"]()
     assert health.status == HTTPStatus.SERVICE_UNAVAILABLE
     assert b"REDIS_URL" in health.body
