@@ -44,7 +44,7 @@ class SeekingConnection(Connection):
             if not _is_elsewhere(error, self._locate):
                 raise
             self.disconnect()  # type: ignore[no-untyped-call]
-            raise ElsewhereError(*error.args) from error
+            raise ElsewhereError(_why(error)) from error
 
 
 class SeekingSSLConnection(SeekingConnection, SSLConnection):
@@ -72,7 +72,7 @@ class AsyncSeekingConnection(AsyncConnection):
             if not _is_elsewhere(error, self._locate):
                 raise
             await self.disconnect(nowait=True)
-            raise ElsewhereError(*error.args) from error
+            raise ElsewhereError(_why(error)) from error
 
 
 class AsyncSeekingSSLConnection(AsyncSeekingConnection, AsyncSSLConnection):
@@ -108,3 +108,7 @@ def _is_elsewhere(error: ResponseError, locate: Locate | None) -> bool:
     if isinstance(error, AskError):
         return locate is not None
     return isinstance(error, (ReadOnlyError, ClusterDownError)) or code_of(error) in {"READONLY", "MASTERDOWN"}
+
+
+def _why(error: ResponseError) -> str:
+    return f"its keys go to {error.host}:{error.port}" if isinstance(error, AskError) else str(error)

@@ -11,7 +11,7 @@ from crawler.frontier.client import Clients, translated
 from crawler.frontier.frontier import read_status, status_call
 from crawler.frontier.keys import SPIDERS, Keys
 from crawler.frontier.status import Status
-from crawler.frontier.verbs import verb
+from crawler.frontier.verbs import declared, verb
 
 #: Dead seeds that are read or revived in one call.
 BATCH = 500
@@ -127,12 +127,12 @@ class Controls:
         return True
 
     def _run(self, name: str, keys: Sequence[str], args: Sequence[Any]) -> Any:
-        script = verb(name)
+        script, names = verb(name), declared(keys)
         with translated(self._where):
             try:
-                return self._client.evalsha(script.sha, len(keys), *keys, *args)
+                return self._client.evalsha(script.sha, len(names), *names, *args)
             except NoScriptError:
-                return self._client.eval(script.text, len(keys), *keys, *args)
+                return self._client.eval(script.text, len(names), *names, *args)
 
 
 def _text(value: bytes) -> str:

@@ -19,7 +19,7 @@ from crawler.frontier.client import translated
 from crawler.frontier.dedup import Dedup
 from crawler.frontier.keys import SPIDERS, Keys
 from crawler.frontier.status import Status
-from crawler.frontier.verbs import verb
+from crawler.frontier.verbs import declared, verb
 from crawler.frontier.wire import pack, raw
 
 logger = logging.getLogger(__name__)
@@ -408,8 +408,8 @@ class Frontier:
     async def _send(self, command: str, calls: Sequence[tuple[str, Sequence[str], Sequence[Any]]]) -> list[Any]:
         pipeline = self.clients(calls[0][1][0]).pipeline(transaction=False)
         for name, keys, args in calls:
-            script = verb(name).sha if command == "EVALSHA" else verb(name).text
-            pipeline.execute_command(command, script, len(keys), *keys, *args)
+            script, names = verb(name).sha if command == "EVALSHA" else verb(name).text, declared(keys)
+            pipeline.execute_command(command, script, len(names), *names, *args)
         begin_s = time.perf_counter()
         replies = await pipeline.execute(raise_on_error=False)
         self.on_call(name if name in OPERATIONS else "exchange", time.perf_counter() - begin_s)

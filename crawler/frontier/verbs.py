@@ -1,5 +1,6 @@
 """The Lua verbs: their texts, and how they are called by their hash."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha1
@@ -23,6 +24,16 @@ PARTS = {
     "waiting": (),
     "bury": ("_lease",),
 }
+
+
+def declared(keys: Sequence[str]) -> list[str]:
+    """Return what a script is to declare: *keys*, and one that never exists.
+
+    While a cluster moves a slot key by key, a node runs what declares no missing key. Keys that the script only names
+    itself may have gone already: it would fail half way (seen: links noted as seen, and not queued). The missing key
+    makes the node refuse the call, until the move is over.
+    """
+    return [*keys, f"{keys[-1]}:"]
 
 
 @dataclass(frozen=True, slots=True)
