@@ -10,10 +10,11 @@ from threading import Event
 
 from crawler.config import Config
 from crawler.errors import ConfigError
-from crawler.frontier.client import address, connect_sync
+from crawler.frontier.client import Clients
 from crawler.httpd import Httpd
 from exporter.filters import FilterCollector
 from exporter.frontier import FrontierCollector, Frontiers, WorkerCollector
+from exporter.line import Line
 from exporter.memory import MemoryCollector
 from exporter.mongo import MongoCollector
 from exporter.mongo import connect as connect_mongo
@@ -45,8 +46,8 @@ def main() -> str | None:
 @contextmanager
 def exporting(config: Config) -> Iterator[Exporter]:
     """Give an exporter of what *config* names; it connects at the first scrape, and again whenever it must."""
-    with connect_sync(config, REDIS_TIMEOUT_S) as redis, connect_mongo(config) as mongo:
-        frontiers = Frontiers(redis, address(config))
+    with Clients(config, REDIS_TIMEOUT_S) as clients, connect_mongo(config) as mongo:
+        frontiers = Frontiers(Line(clients))
         yield Exporter(
             [
                 FrontierCollector(frontiers),

@@ -7,6 +7,7 @@ from exporter import names
 from exporter.bloom import Filter, cost
 from exporter.exposition import Exposition
 from exporter.frontier import Frontiers
+from exporter.line import Question
 
 
 class FilterCollector:
@@ -20,10 +21,11 @@ class FilterCollector:
     def collect(self, out: Exposition) -> None:
         """Ask what each filter was made for, and RedisBloom for the size of its own."""
         spiders = list(self._frontiers.statuses)
-        noted = self._frontiers.ask([("HMGET", Keys(spider).meta, "dedup", "seen") for spider in spiders])
+        ask = self._frontiers.line.ask
+        noted = ask([Question.of("HMGET", Keys(spider).meta, "dedup", "seen") for spider in spiders])
         filters = {spider: found for spider, note in zip(spiders, noted, strict=True) if (found := Filter.read(note))}
         bloom = [spider for spider, found in filters.items() if found.kind == "bloom"]
-        infos = self._frontiers.ask([("BF.INFO", Keys(spider).seen) for spider in bloom])
+        infos = ask([Question.of("BF.INFO", Keys(spider).seen) for spider in bloom])
         sizes = {spider: _size_of(info) for spider, info in zip(bloom, infos, strict=True)}
         for spider, found in filters.items():
             out.add(names.FILTER_INSERTED, found.inserted, spider, found.kind)

@@ -1,19 +1,18 @@
 """Read every spider's frontier in one conversation with Redis, and show where its seeds are and who works on them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from redis import Redis
 from redis.exceptions import NoScriptError, ResponseError
 
 from crawler.errors import FrontierDownError, FrontierError
-from crawler.frontier.client import refusal, translated
 from crawler.frontier.frontier import read_status, status_call
 from crawler.frontier.keys import SPIDERS, Keys
 from crawler.frontier.status import Status
 from crawler.frontier.verbs import verb
 from exporter import names
 from exporter.exposition import Exposition
+from exporter.line import Line, Question
 from exporter.names import Band, WorkerState
 
 
@@ -23,9 +22,8 @@ class Frontiers:
     Its account may be read-only: it calls the `status` verb as a read-only script where the server has such (Redis 7).
     """
 
-    def __init__(self, redis: Redis, where: str) -> None:
-        self._redis = redis
-        self._where = where
+    def __init__(self, line: Line) -> None:
+        self.line = line
         self._statuses: dict[str, Status] | None = None
         self._read_only = "_RO"
 
@@ -38,7 +36,7 @@ class Frontiers:
     def statuses(self) -> Mapping[str, Status]:
         """Return the snapshots by spider, as of the last refresh; raises FrontierDownError if Redis did not answer."""
         if self._statuses is None:
-            raise FrontierDownError(f"Redis at {self._where} did not answer")
+            raise FrontierDownError(f"Redis at {self.line.where} did not answer")
         return self._statuses
 
     def refresh(self) -> None:
@@ -47,53 +45,35 @@ class Frontiers:
         Raises FrontierDownError, or a FrontierError for the spiders that can't be read; the others then have been.
         """
         self._statuses = None
-        with translated(self._where):
-            tags = sorted(_text(tag) for tag in self._redis.smembers(SPIDERS))
-        replies = dict(zip(tags, self._call([Keys(tag) for tag in tags]), strict=True))
-        refused = {tag: reply for tag, reply in replies.items() if isinstance(reply, Exception)}
-        self._statuses = {tag: read_status(reply) for tag, reply in replies.items() if tag not in refused}
+        [members] = self.line.ask([Question.of("SMEMBERS", SPIDERS)])
+        tags = sorted(tag.decode() for tag in members)
+        answers = dict(zip(tags, self._call([Keys(tag) for tag in tags]), strict=True))
+        refused = {tag: answer for tag, answer in answers.items() if isinstance(answer, Exception)}
+        self._statuses = {tag: read_status(answer) for tag, answer in answers.items() if tag not in refused}
         if refused:
             tag, error = next(iter(refused.items()))
             raise FrontierError(f"the frontier of {tag} can't be read ({len(refused)} such): {error}")
 
-    def ask(self, commands: Sequence[Sequence[str | int]]) -> list[Any]:
-        """Return the answers to *commands*, from one round trip. Raises FrontierError."""
-        replies = self._pipelined(commands)
-        for reply in replies:
-            if isinstance(reply, ResponseError):
-                raise refusal(reply, self._where)
-        return replies
-
-    def _pipelined(self, commands: Sequence[Sequence[str | int]]) -> list[Any]:
-        pipeline = self._redis.pipeline(transaction=False)
-        for command in commands:
-            pipeline.execute_command(*command)  # type: ignore[no-untyped-call] # the library's own omission
-        with translated(self._where):
-            return pipeline.execute(raise_on_error=False)
-
     def _call(self, spiders: Sequence[Keys]) -> list[Any]:
-        replies = self._pipelined(list(self._calls("EVALSHA", verb("status").sha, spiders)))
-        if any(isinstance(reply, NoScriptError) for reply in replies):
-            # EVAL makes the script known as LOAD does, and needs no further right.
-            self._pipelined(list(self._calls("EVAL", verb("status").text, spiders[:1])))
-            return self._pipelined(list(self._calls("EVALSHA", verb("status").sha, spiders)))
-        if self._read_only and any(_is_unknown_command(reply) for reply in replies):
+        answers = self.line.try_to_ask(list(self._calls("EVALSHA", verb("status").sha, spiders)))
+        if any(isinstance(answer, NoScriptError) for answer in answers):
+            # EVAL makes the script known as LOAD does, and needs no further right. One spider of each server will do.
+            some = {self.line.server_of(keys.meta): keys for keys in spiders}.values()
+            self.line.try_to_ask(list(self._calls("EVAL", verb("status").text, some)))
+            return self.line.try_to_ask(list(self._calls("EVALSHA", verb("status").sha, spiders)))
+        if self._read_only and any(_is_unknown_command(answer) for answer in answers):
             self._read_only = ""
             return self._call(spiders)
-        return replies
+        return answers
 
-    def _calls(self, command: str, script: str, spiders: Sequence[Keys]) -> Iterator[list[str | int]]:
+    def _calls(self, command: str, script: str, spiders: Iterable[Keys]) -> Iterator[Question]:
         for keys in spiders:
             key_names, arguments = status_call(keys)
-            yield [command + self._read_only, script, len(key_names), *key_names, *arguments]
+            yield Question(keys.meta, [command + self._read_only, script, len(key_names), *key_names, *arguments])
 
 
-def _text(value: bytes | str) -> str:
-    return value.decode() if isinstance(value, bytes) else value
-
-
-def _is_unknown_command(reply: object) -> bool:
-    return isinstance(reply, ResponseError) and "unknown command" in str(reply).lower()
+def _is_unknown_command(answer: object) -> bool:
+    return isinstance(answer, ResponseError) and "unknown command" in str(answer).lower()
 
 
 class FrontierCollector:

@@ -12,6 +12,7 @@ from exporter import names
 from exporter.bloom import Filter
 from exporter.exposition import Exposition
 from exporter.frontier import Frontiers
+from exporter.line import Question
 from exporter.names import MemoryPart
 
 #: How long a sample stands, seconds.
@@ -61,15 +62,16 @@ class MemoryCollector:
         return self._samples[spider][0] if spider in self._samples else -FRESH_S
 
     def _sample(self, statuses: Mapping[str, Status]) -> dict[str, Counter[MemoryPart]]:
-        asked = self._frontiers.ask([command for spider in statuses for command in _questions(Keys(spider))])
+        ask = self._frontiers.line.ask
+        asked = ask([question for spider in statuses for question in _questions(Keys(spider))])
         plans: dict[str, list[Sampled]] = {}
         for i, (spider, status) in enumerate(statuses.items()):
             hosts, parked, dedup = asked[3 * i : 3 * i + 3]
             plans[spider] = list(_plan(Keys(spider), status, hosts, parked, dedup))
-        commands = [
-            ("MEMORY", "USAGE", sampled.key, "SAMPLES", ELEMENTS) for plan in plans.values() for sampled in plan
+        sizes = [
+            Question.of("MEMORY USAGE", sampled.key, "SAMPLES", ELEMENTS) for plan in plans.values() for sampled in plan
         ]
-        answers = iter(self._frontiers.ask(commands))
+        answers = iter(ask(sizes))
         found: dict[str, Counter[MemoryPart]] = {}
         for spider, plan in plans.items():
             found[spider] = Counter()
@@ -78,11 +80,11 @@ class MemoryCollector:
         return found
 
 
-def _questions(keys: Keys) -> Iterator[tuple[str | int, ...]]:
+def _questions(keys: Keys) -> Iterator[Question]:
     """Yield what has to be known of a spider before all of its keys can be named."""
-    yield "HRANDFIELD", keys.parked, LIKE_KEYS, "WITHVALUES"
-    yield "HLEN", keys.parked
-    yield "HMGET", keys.meta, "dedup", "seen"
+    yield Question.of("HRANDFIELD", keys.parked, LIKE_KEYS, "WITHVALUES")
+    yield Question.of("HLEN", keys.parked)
+    yield Question.of("HMGET", keys.meta, "dedup", "seen")
 
 
 def _plan(keys: Keys, status: Status, hosts: Any, parked: Any, dedup: Any) -> Iterator[Sampled]:
