@@ -9,13 +9,25 @@ from w3lib.url import canonicalize_url
 #: 128 bits: two of a billion pages are taken for one with a probability of 10^-21.
 SIZE_BYTES = 16
 
-#: Matches an address that w3lib leaves as it is, which is 97 of 100 real ones: that costs a thirtieth of its work.
-is_canonical = re.compile(
-    r"(?!.*/\.)https?://[a-z0-9.\-]+(?::(?!80/|443/)[0-9]+)?"
-    r"/[!$&'()*,./0-9:=@A-Z_a-z~\-]*"
-    r"(?:\?[0-9A-Z_a-z.\-]+=[0-9A-Z_a-z.\-]+)?"
+# An address that w3lib leaves as it is, but for the order of its query's parameters.
+_is_plain = re.compile(
+    r"(?!.*/\.)https?://[a-z0-9.\-]+(?::(?!80/|443/)(?:[1-5][0-9]{4}|[1-9][0-9]{0,3})(?=/))?"
+    r"/(?:[!$&'()*,./0-9:=@A-Z_a-z~\-]++|%[89A-F][0-9A-F])*+"
+    r"(?:\?([0-9A-Z_a-z.\-]++=[+0-9A-Z_a-z.\-]++(?:&[0-9A-Z_a-z.\-]++=[+0-9A-Z_a-z.\-]++)*+))?"
 ).fullmatch
 _own_port = re.compile(r"^(http://[^/]*?):80(?=/|$)|^(https://[^/]*?):443(?=/|$)")
+
+
+def is_canonical(url: str) -> bool:
+    """Tell whether w3lib leaves *url* as it is: never wrongly True, rarely (3 of 100) wrongly False, and fast."""
+    plain = _is_plain(url)
+    if plain is None:
+        return False
+    query = plain[1]
+    if query is None or "&" not in query:
+        return True
+    parameters = [parameter.split("=") for parameter in query.split("&")]
+    return parameters == sorted(parameters)
 
 
 def canonical(url: str) -> str:

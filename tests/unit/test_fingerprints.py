@@ -9,15 +9,17 @@ from scrapy import Request
 from scrapy.utils.request import fingerprint as scrapy_fingerprint
 from w3lib.url import canonicalize_url
 
-from crawler.fingerprints import RequestFingerprinter, canonical, fingerprint_url
+from crawler.fingerprints import RequestFingerprinter, canonical, fingerprint_url, is_canonical
 
 _characters = st.text("abAB09.-_~!$&'()*+,;=:@%/?# ", max_size=30)
+_parameters = st.lists(st.sampled_from(["a=1", "a=2", "a.b=1", "a-=1", "a=1+2", "b=", "=1", "b", "%C3%A9=%C3%A9"]))
+_paths = st.lists(st.sampled_from(["a", "%C3%A9", "%E9", "%c3%a9", "%7E", "%2F", "%20", "/", ".", "-"])).map("".join)
 _urls = st.builds(
     "{}://{}{}/{}".format,
     st.sampled_from(["http", "https"]),
     st.sampled_from(["a.example", "A.example", "127.0.0.1", "a_b.example", "[::1]", "user@a.example"]),
-    st.sampled_from(["", ":81", ":8080"]),
-    _characters,
+    st.sampled_from(["", ":81", ":081", ":8080", ":59999", ":65535"]),
+    _characters | st.builds("{}?{}".format, _paths, _parameters.map("&".join)),
 )
 
 
@@ -25,6 +27,26 @@ _urls = st.builds(
 def test_the_short_cut_and_w3lib_agree(url: str) -> None:
     safe = Request(url).url
     assert canonical(safe) == canonicalize_url(safe)
+    if is_canonical(url):
+        assert safe == url
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://a.example/",
+        "https://a.example:8443/%C3%A9/index.html?a=1",
+        "http://a.example/product/7/lamp?colour=red&size=l",
+        "http://a.example/?a=1&a=2&a.b=0",
+    ],
+)
+def test_ordinary_addresses_take_the_short_cut(url: str) -> None:
+    assert is_canonical(url)
+
+
+@pytest.mark.parametrize("url", ["http://a.example/?b=1&a=1", "http://a.example:80/", "http://a.example:65536/"])
+def test_whatever_is_doubtful_does_not(url: str) -> None:
+    assert not is_canonical(url)
 
 
 @given(_urls, _urls)
