@@ -33,6 +33,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
             "SECRETS_DIR": str(tmp_path_factory.mktemp("deployment") / "secrets"),
             "SEEDBED_IMAGE": "seedbed:test",
             "GRAFANA_LISTEN": f"127.0.0.1:{_free_port()}",
+            "PROMETHEUS_LISTEN": f"127.0.0.1:{_free_port()}",
             "ALERTMANAGER_LISTEN": f"127.0.0.1:{_free_port()}",
             "SITE_PRODUCTS": str(SITE.products),
             # Killed workers are missed soon.

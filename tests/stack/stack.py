@@ -9,6 +9,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 from urllib.parse import quote
+from urllib.request import ProxyHandler, build_opener
 
 import pytest
 
@@ -19,6 +20,9 @@ ROOT = Path(__file__).parents[2]
 COMMAND_TIMEOUT_S = 240
 #: Between two looks at something that changes: each look starts a process in a container.
 POLL_S = 0.5
+
+# What the environment says of proxies must not keep the tests from this machine's own ports.
+_direct = build_opener(ProxyHandler({}))
 
 #: The sample site as compose.yaml serves it.
 SITE = SiteConfig(host_names=("site", "shop.site", "outlet.site"), port=80, products=1500)
@@ -92,10 +96,16 @@ class Stack:
         status: dict[str, Any] = json.loads(answer)[spider]
         return status
 
-    def prometheus(self, path: str) -> Any:
-        """Ask Prometheus's HTTP API, from within its container."""
-        url = f"http://127.0.0.1:9090/api/v1/{path}"
-        return json.loads(self.compose("exec", "-T", "prometheus", "wget", "-q", "-O", "-", url))["data"]
+    def get(self, service: str, path: str) -> bytes:
+        """Fetch a page of a service that is published on this machine."""
+        url = f"http://{self.environment[f'{service.upper()}_LISTEN']}{path}"
+        with _direct.open(url, timeout=COMMAND_TIMEOUT_S) as answer:
+            body: bytes = answer.read()
+        return body
+
+    def prometheus(self, question: str) -> Any:
+        """Ask Prometheus's HTTP API."""
+        return json.loads(self.get("prometheus", f"/api/v1/{question}"))["data"]
 
     def by_instance(self, promql: str) -> dict[str, float]:
         """Give the value of a query for each instance."""

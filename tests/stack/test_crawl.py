@@ -62,6 +62,16 @@ print(json.dumps([page["final_url"] for page in worker.crawl.raw_pages.find({"st
     assert set(refusals(stack).values()) == {0}
 
 
+def test_a_seed_can_not_make_a_worker_read_from_the_inner_networks(stack: Stack) -> None:
+    before = stack.frontier("site")
+    stack.make("seed", "SPIDER=site", "URL=http://exporter:9410/metrics")
+    until(lambda: is_over(stack.frontier("site")))
+    after = stack.frontier("site")
+    assert after["accepted"] == before["accepted"] + 1
+    stored = stack.mongo('print(json.dumps(worker.crawl.raw_pages.count_documents({"url": {"$regex": "exporter"}})))')
+    assert stored == 0
+
+
 def delay(stack: Stack, host: str, seconds: str) -> None:
     stack.compose("exec", "-T", "worker", "scrapy", "frontier", "delay", "site", host, seconds)
 
