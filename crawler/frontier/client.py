@@ -32,7 +32,6 @@ from crawler.errors import FrontierDownError, FrontierError, FrontierFullError
 from crawler.frontier import connections
 from crawler.frontier.address import RedisAddress
 from crawler.frontier.connections import ElsewhereError, code_of
-from crawler.frontier.keys import SPIDERS
 from crawler.frontier.locate import locator
 
 Client = TypeVar("Client")
@@ -147,13 +146,3 @@ def refusal(error: ResponseError, where: str) -> FrontierError:
     if isinstance(error, MovedError):
         return FrontierError(f"Redis at {where} is a node of a cluster: let REDIS_URL begin with redis+cluster://")
     return FrontierError(f"Redis at {where} refused: {text}")
-
-
-def connect_sync(config: Config, timeout_s: float = TIMEOUT_S) -> redis.Redis:
-    """Return a blocking client of the server that holds the list of the spiders."""
-    return Clients(config, timeout_s)(SPIDERS)
-
-
-def address(config: Config) -> str:
-    """Return where Redis is looked for, without a password."""
-    return str(RedisAddress.of(config))
