@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -74,6 +74,8 @@ class LossyRedis(redis.asyncio.Redis):
 
     #: What becomes of the next pipelines, first come first served: the number of commands that reach the server.
     faults: list[int]
+    #: What happens between the next loss and whatever its sender does about it.
+    meanwhile: Callable[[], Awaitable[object]] | None = None
 
     def pipeline(self, transaction: bool = True, shard_hint: str | None = None) -> Any:
         pipeline = super().pipeline(transaction, shard_hint)
@@ -83,6 +85,9 @@ class LossyRedis(redis.asyncio.Redis):
             async def lose(raise_on_error: bool = True) -> list[Any]:
                 del pipeline.command_stack[reached:]
                 await execute(raise_on_error)
+                if self.meanwhile:
+                    happens, self.meanwhile = self.meanwhile, None
+                    await happens()
                 raise redis.ConnectionError("the reply was lost")
 
             pipeline.execute = lose  # type: ignore[method-assign]

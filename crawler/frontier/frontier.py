@@ -209,7 +209,7 @@ class Frontier:
         args: list[Any] = [
             keys.base,
             self.worker,
-            self.seq,
+            self.seq + 1,
             rules.lease_ms,
             rules.project,
             int(begin),
@@ -225,6 +225,7 @@ class Frontier:
                 f"FRONTIER_NAMESPACE: the frontier {keys.base} belongs to the project {project.decode()!r}, this is "
                 f"{rules.project!r}. Give each project a namespace of its own"
             )
+        self.seq += 1
         if was == -1:
             await self._insist(self._register, patient=patient)
         tokens = frozenset(token.decode() for token in missing)

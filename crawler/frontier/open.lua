@@ -4,7 +4,8 @@
 --
 -- Begin a session, or begin it again after it was lost: this worker's leases that it no longer holds go back to the
 -- queue, and those that it holds but the server does not know are named. begin '1': a frontier whose crawl is complete
--- begins a new one; a new frontier always does. was: the last call that the server knew of (-1: none). O(leases).
+-- begins a new one; a new frontier always does. was: the last call that the server knew of (-1: none). It is numbered
+-- like any call, so that a Redis that forgets it shows; but no number is too high for it. O(leases).
 --
 -- | key                  | type | meaning                                               |
 -- | session              | hash | the worker's last call                                |
@@ -49,9 +50,9 @@ local missing = {}
 for token in pairs(known) do missing[#missing + 1] = token end
 
 -- When the reply to an open is lost, it is repeated, and is to say the same once more.
-local last, was = unpack(redis.call('HMGET', session, 'seq', 'was'))
-if tonumber(last or nil) ~= seq then was = last or -1 end
-redis.call('HSET', session, 'seq', seq, 'popped', 0, 'was', was)
+local last, opened, was = unpack(redis.call('HMGET', session, 'seq', 'opened', 'was'))
+if tonumber(opened or nil) ~= seq then was = last or -1 end
+redis.call('HSET', session, 'seq', seq, 'popped', 0, 'opened', seq, 'was', was)
 redis.call('ZADD', workers, now_ms() + lease_ms, worker)
 if has_starts then redis.call('SADD', starting, worker) end
 local epoch, generation, began_ms = unpack(redis.call('HMGET', meta, 'epoch', 'generation', 'began_ms'))

@@ -210,12 +210,18 @@ if state ~= 'paused' and not drain then
       end
     end
     for _, host in ipairs(hosts) do park(priority, host, apart[host]) end
+    return #hosts > 0
+  end
+
+  local function serve_ready(priority)
+    repeat until count == want or not serve_round(priority)
   end
 
   local priority = redis.call('ZREVRANGE', priorities, 0, 0)[1]
   while priority and count < want and scanned < scan do
-    repeat until count == want or not serve_round(priority)
-    serve_inbox(priority)
+    serve_ready(priority)
+    -- Of what was set apart, some may belong to a host that is ready, and only had older seeds to come first.
+    if serve_inbox(priority) then serve_ready(priority) end
     if redis.call('EXISTS', base .. 'inbox:' .. priority, base .. 'ready:' .. priority) == 0 then
       redis.call('ZREM', priorities, priority)
     end

@@ -235,3 +235,13 @@ async def test_the_cost_of_a_call_does_not_grow_with_the_queue(make_fleet: MakeF
     await push(200, 20_000)
     many = [await commands() for _ in range(10)]
     assert max(many) <= 1.2 * max(few)
+
+
+async def test_a_ready_host_with_older_seeds_gives_its_newer_ones_in_the_same_call(fleet: Fleet) -> None:
+    worker = await fleet.opened()
+    await fleet.push(worker, links("h/a", "h/b", "i/a"))
+    assert await taken(fleet, worker, 2, per_host=1) == ["h/a", "i/a"]
+    await fleet.push(worker, links("h/c", "i/b") + links("h/high", priority=1))
+    assert await taken(fleet, worker) == ["h/high", "h/b", "h/c", "i/b"]
+    await fleet.push(worker, links("h/d"))
+    assert await taken(fleet, worker) == ["h/d"]

@@ -67,7 +67,7 @@ async def test_leaving_gives_everything_back_and_signs_off_l12(fleet: Fleet) -> 
     one, two = await fleet.opened(), await fleet.opened()
     await fleet.push(one, links("h/a", "h/b", "h/c"))
     await fleet.pop(one)
-    await one.open(begin=False, starting=True, held=["2:2"])
+    await one.open(begin=False, starting=True, held=["3:2"])
     fleet.audit()
     assert await one.leave() == 1
     fleet.audit()

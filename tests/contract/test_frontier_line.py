@@ -89,11 +89,11 @@ async def test_a_pop_that_hands_nothing_out_uses_no_number(fleet: Fleet) -> None
     worker = await fleet.opened()
     for _ in range(3):
         assert (await fleet.pop(worker)).idle
-    assert worker.seq == 0
-    await fleet.push(worker, links("h/a"))
     assert worker.seq == 1
-    assert len((await fleet.pop(worker)).leases) == 1
+    await fleet.push(worker, links("h/a"))
     assert worker.seq == 2
+    assert len((await fleet.pop(worker)).leases) == 1
+    assert worker.seq == 3
 
 
 async def test_a_pop_that_arrives_after_it_was_given_up_does_no_harm(fleet: Fleet) -> None:
@@ -151,7 +151,7 @@ async def test_a_worker_notices_that_its_last_calls_are_gone(fleet: Fleet) -> No
     answer = await worker.exchange(links("h/e"), [Ack(old[1].token)], want=WANT)
     assert answer == Answer(lost=True)
     opened = await worker.open(begin=False, starting=False, held=[old[1].token, new[0].token])
-    assert (opened.was, opened.missing) == (2, frozenset([new[0].token]))
+    assert (opened.was, opened.missing) == (3, frozenset([new[0].token]))
     fleet.audit()
     # What it did not name is back; what it holds is still its own; its numbers go on.
     assert await taken(fleet, worker) == ["h/a", "h/c"]
@@ -168,13 +168,13 @@ async def test_an_open_whose_reply_was_lost_says_the_same_once_more(fleet: Fleet
     assert (await worker.exchange(links("h/e"))).lost
     fleet.lossy.faults = [1, 1]
     opened = await worker.open(begin=False, starting=False, patient=True)
-    assert opened.was == 1  # else the worker would take b, c and d for safe
+    assert opened.was == 2  # else the worker would take b, c and d for safe
     # And once the session went on, a later loss is told from this one.
     before = fleet.snapshot()
     await worker.exchange(links("h/b"))
     fleet.roll_back(before)
     assert (await worker.exchange(links("h/c"))).lost
-    assert (await worker.open(begin=False, starting=False)).was == 4
+    assert (await worker.open(begin=False, starting=False)).was == worker.seq - 2
 
 
 async def test_a_session_that_expired_is_told_from_one_that_fell_behind(fleet: Fleet) -> None:
@@ -202,6 +202,22 @@ async def test_a_session_that_expires_in_the_midst_of_an_exchange_loses_nothing(
     assert answer.lost or answer.done == 1
     if answer.lost:
         assert fleet.audit() == Counter(map(seed, ["http://h/a", "http://h/b"]))
+
+
+async def test_a_redis_that_forgets_that_a_session_expired_is_found_out(fleet: Fleet) -> None:
+    """Else leases would be left that their worker has given up, and keeps alive."""
+    worker, other = await fleet.opened(), await fleet.opened()
+    await fleet.push(worker, links("h/a", "h/b"))
+    await fleet.pop(worker)
+    before = fleet.snapshot()
+    await fleet.die(worker, by=other)
+    assert (await worker.exchange(links("h/c"))).lost
+    await worker.open(begin=False, starting=False)
+    fleet.roll_back(before)
+    assert (await worker.exchange(links("h/c"))).lost
+    await worker.open(begin=False, starting=False)
+    assert fleet.status().leased == 0
+    assert await taken(fleet, worker) == ["h/a", "h/b"]
 
 
 async def test_a_frontier_that_lost_everything_begins_anew(fleet: Fleet) -> None:
