@@ -104,6 +104,7 @@ def _plan(keys: Keys, status: Status, hosts: Any, parked: Any, dedup: Any) -> It
     seeds_in = sum(status.inboxes[priority] for priority in inboxes) or 1
     for priority in inboxes:
         yield Sampled("queue", keys.inbox(priority), sum(status.inboxes.values()) / seeds_in)
+        yield Sampled("hosts", keys.ready(priority))
     workers = list(status.workers)[:LIKE_KEYS]
     yield from _alike("leases", map(keys.leases, workers), len(status.workers))
     yield from _alike("leases", map(keys.session, workers), len(status.workers))

@@ -8,7 +8,11 @@ _POLITENESS = Row(
     8,
     [
         series(
-            About("Hosts that wait", "Hosts whose next turn has not come, or that have seeds set apart.", "short"),
+            About(
+                "Hosts that wait",
+                "Hosts whose next turn has not come, and those that an operator has blocked.",
+                "short",
+            ),
             Query(f"sum by (spider) (crawler_frontier_hosts_waiting{SELECTED})"),
         ),
         series(

@@ -9,11 +9,13 @@ import time
 from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from redis import Redis
+from redis.exceptions import NoPermissionError
 
 from bench.servers import EmbeddedMongo, EmbeddedRedis
 from crawler.config import Config
@@ -73,6 +75,7 @@ def fill(client: Redis, spider: str, **meta: int | str) -> Keys:
     return keys
 
 
+@pytest.mark.every_redis
 def test_every_accepted_seed_is_shown_in_its_place(redis: Redis, exporter: Exporter) -> None:
     fill(redis, "shop")
     samples = scrape(exporter)
@@ -179,12 +182,14 @@ def test_a_filters_estimated_error_is_its_measured_error(redis: Redis, exporter:
     assert abs(taken_for_seen - probes * estimated) < 4 * (probes * estimated) ** 0.5
 
 
+@pytest.mark.every_redis
 def test_memory_by_part_adds_up_to_what_the_keys_take(redis: Redis, exporter: Exporter) -> None:
     keys = fill(redis, "shop", parked=300)
     redis.rpush(keys.inbox(0), *(f"--http://host.example/some/path/{i}?page={i * i}" for i in range(20_000)))
     for host in range(100):
         redis.hset(keys.parked, f"host{host}", "0")
         redis.zadd(keys.busy, {f"host{host}": host})
+        redis.zadd(keys.ready(0), {f"ready{host}": host})
         redis.rpush(keys.host(0, f"host{host}"), *(f"--http://host{host}/{i}" for i in range(3)))
     redis.sadd(keys.starts, *range(1000))
     samples = scrape(exporter)
@@ -201,7 +206,7 @@ def part_of(key: str) -> str:
     kind = key.partition(":")[0]
     parts = {
         "queue": {"inbox", "priorities", "suspects"},
-        "hosts": {"busy", "parked", "delays", "host"},
+        "hosts": {"busy", "parked", "delays", "host", "ready"},
         "leases": {"workers", "starting", "leases", "session"},
         "seen": {"seen", "starts"},
         "dead": {"dead"},
@@ -260,6 +265,31 @@ def test_a_wrong_password_is_told_and_not_taken_for_a_server_that_is_away(redis_
         scrape(exporter)
     assert "REDIS_PASSWORD" in exporter.failures["frontier"]
     assert "wrong@" not in exporter.failures["frontier"]
+
+
+def test_its_own_account_may_do_all_that_it_does_and_no_more(redis: Redis, redis_url: str) -> None:
+    accounts = (ROOT / "deploy/users.acl").read_text().replace("\n    ", " ").splitlines()
+    [account] = [line.split() for line in accounts if line.startswith("user exporter ")]
+    rules = [rule.replace("#{redis_exporter}", ">secret") for rule in account[2:]]
+    admin: Any = redis  # redis-py's annotations leave out execute_command
+    admin.execute_command("ACL", "SETUSER", "exporter", "reset", *rules)
+    keys = fill(redis, "shop")
+    admin.execute_command("BF.ADD", keys.seen, "x")
+    redis.hset(keys.meta, mapping={"dedup": "bloom capacity=100 error_rate=0.01", "seen": 1, "parked": 1})
+    redis.hset(keys.parked, "host", "0")
+    redis.rpush("shop:start_urls", "http://a/")
+    redis.script_flush()
+    with exporting(
+        config(redis_url.replace("redis://", "redis://exporter:secret@"), "mongodb://127.0.0.1:1")
+    ) as exporter:
+        samples = scrape(exporter)
+    assert set(exporter.failures) == {"mongo"}, exporter.failures
+    assert value(samples, "crawler_frontier_done_total", spider="shop") == 9
+    with Redis.from_url(redis_url, username="exporter", password="secret") as client:
+        reader: Any = client
+        for command in (("SET", "x", "1"), ("DEL", keys.meta), ("EVAL", "return 1", 0), ("CONFIG", "SET", "save", "")):
+            with pytest.raises(NoPermissionError):
+                reader.execute_command(*command)
 
 
 # -- the command
