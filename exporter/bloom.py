@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple, Self
 
+from crawler.frontier.status import Status
+
 #: Steps of the integral over a layer's filling.
 _STEPS = 32
 #: Bits in one block of a bitmap, as `_dedup.lua` makes them.
@@ -22,15 +24,13 @@ class Filter(NamedTuple):
     error_rate: float
 
     @classmethod
-    def read(cls, noted: object) -> Self | None:
-        """Return what the fields `dedup` and `seen` of a frontier's meta say; None when there is no filter yet."""
-        match noted:
-            case [bytes() as made, bytes() as seen]:
-                kind, *settings = made.decode().split()
-                limits = dict(setting.split("=", 1) for setting in settings)
-                capacity, error_rate = int(limits.get("capacity", 0)), float(limits.get("error_rate", 0))
-                return cls(kind, int(seen), capacity, error_rate)
-        return None
+    def of(cls, status: Status) -> Self | None:
+        """Return the filter of a frontier; None when there is none yet."""
+        kind, *settings = status.dedup.split() or [""]
+        if not kind:
+            return None
+        limits = dict(setting.split("=", 1) for setting in settings)
+        return cls(kind, status.seen, int(limits.get("capacity", 0)), float(limits.get("error_rate", 0)))
 
     def layers(self) -> "Iterator[tuple[Layer, int]]":
         """Yield each layer and what it holds; each is twice the one before at half of its error."""

@@ -11,7 +11,7 @@ from exporter.line import Question
 
 
 class FilterCollector:
-    """Show each spider's filter; two round trips."""
+    """Show each spider's filter; one round trip."""
 
     name = "filters"
 
@@ -19,13 +19,11 @@ class FilterCollector:
         self._frontiers = frontiers
 
     def collect(self, out: Exposition) -> None:
-        """Ask what each filter was made for, and RedisBloom for the size of its own."""
-        spiders = list(self._frontiers.statuses)
-        ask = self._frontiers.line.ask
-        noted = ask([Question.of("HMGET", Keys(spider).meta, "dedup", "seen") for spider in spiders])
-        filters = {spider: found for spider, note in zip(spiders, noted, strict=True) if (found := Filter.read(note))}
+        """Reckon with what the frontiers noted, and ask RedisBloom for the size of its filters."""
+        statuses = self._frontiers.statuses
+        filters = {spider: found for spider, status in statuses.items() if (found := Filter.of(status))}
         bloom = [spider for spider, found in filters.items() if found.kind == "bloom"]
-        infos = ask([Question.of("BF.INFO", Keys(spider).seen) for spider in bloom])
+        infos = self._frontiers.line.ask([Question.of("BF.INFO", Keys(spider).seen) for spider in bloom])
         sizes = {spider: _size_of(info) for spider, info in zip(bloom, infos, strict=True)}
         for spider, found in filters.items():
             out.add(names.FILTER_INSERTED, found.inserted, spider, found.kind)

@@ -66,8 +66,8 @@ class MemoryCollector:
         asked = ask([question for spider in statuses for question in _questions(Keys(spider))])
         plans: dict[str, list[Sampled]] = {}
         for i, (spider, status) in enumerate(statuses.items()):
-            hosts, parked, dedup = asked[3 * i : 3 * i + 3]
-            plans[spider] = list(_plan(Keys(spider), status, hosts, parked, dedup))
+            hosts, parked = asked[2 * i : 2 * i + 2]
+            plans[spider] = list(_plan(Keys(spider), status, hosts, parked))
         sizes = [
             Question.of("MEMORY USAGE", sampled.key, "SAMPLES", ELEMENTS) for plan in plans.values() for sampled in plan
         ]
@@ -84,11 +84,10 @@ def _questions(keys: Keys) -> Iterator[Question]:
     """Yield what has to be known of a spider before all of its keys can be named."""
     yield Question.of("HRANDFIELD", keys.parked, LIKE_KEYS, "WITHVALUES")
     yield Question.of("HLEN", keys.parked)
-    yield Question.of("HMGET", keys.meta, "dedup", "seen")
 
 
-def _plan(keys: Keys, status: Status, hosts: Any, parked: Any, dedup: Any) -> Iterator[Sampled]:
-    """Yield the keys to look at; the last three are the answers to `_questions`."""
+def _plan(keys: Keys, status: Status, hosts: Any, parked: Any) -> Iterator[Sampled]:
+    """Yield the keys to look at; the last two are the answers to `_questions`."""
     for key in (keys.priorities, keys.suspects):
         yield Sampled("queue", key)
     for key in (keys.busy, keys.parked, keys.delays):
@@ -110,7 +109,7 @@ def _plan(keys: Keys, status: Status, hosts: Any, parked: Any, dedup: Any) -> It
     yield from _alike("leases", map(keys.session, workers), len(status.workers))
     lists = [keys.host(int(at.split(b",")[0]), host.decode()) for host, at in _pairs(hosts)]
     yield from _alike("hosts", lists, int(parked))
-    made = Filter.read(dedup)
+    made = Filter.of(status)
     if made and made.kind == "bitmap":
         for number, (layer, _) in enumerate(made.layers()):
             blocks = range(0, layer.blocks, -(-layer.blocks // LIKE_KEYS))

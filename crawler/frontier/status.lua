@@ -53,6 +53,8 @@ return cjson.encode({
   hosts = redis.call('ZCARD', busy),
   starting = redis.call('SCARD', starting),
   workers_lost = count('workers_lost'),
+  dedup = counts.dedup or '',
+  seen = count('seen'),
   inboxes = inboxes,
   workers = held,
 })

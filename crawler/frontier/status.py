@@ -30,6 +30,10 @@ class Status(msgspec.Struct, frozen=True):
     starting: int
     #: Workers that died or froze, and whose seeds were taken back, since the frontier was new.
     workers_lost: int
+    #: What the filter was made for, as _dedup.lua notes it; empty: there is none yet.
+    dedup: str
+    #: Fingerprints in the filter.
+    seen: int
     #: Queued seeds by priority, the parked and suspect ones left out.
     inboxes: dict[int, int]
     #: Worker id -> (server time until which its leases hold, in ms; leases).
