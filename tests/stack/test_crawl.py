@@ -67,7 +67,7 @@ def test_a_seed_can_not_make_a_worker_read_from_the_inner_networks(stack: Stack)
     stack.make("seed", "SPIDER=site", "URL=http://exporter:9410/metrics")
     until(lambda: is_over(stack.frontier("site")))
     after = stack.frontier("site")
-    assert after["accepted"] == before["accepted"] + 1
+    assert after["accepted"] > before["accepted"]
     stored = stack.mongo('print(json.dumps(worker.crawl.raw_pages.count_documents({"url": {"$regex": "exporter"}})))')
     assert stored == 0
 
