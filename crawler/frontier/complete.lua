@@ -1,4 +1,4 @@
--- complete(session, leases, meta, priorities, busy, dead; base, seq, order, acks, turns) -> {turn, done, stale}
+-- complete(session, leases, meta, priorities, busy, dead; base, seq, after_pop, order, acks, turns) -> {turn, done, stale}
 --
 -- Report fetches, acknowledge pages, and enqueue those of their children that no filter guards, in one step. A lease
 -- that is no longer this worker's is stale: nothing of it counts. O(acks + children + turns).
@@ -16,10 +16,10 @@
 -- acks: token, reason ('' for done; else why the seed is set aside), children (priority, seed, …), …
 -- turns: token, ms until its host may be fetched next, …
 local session, leases, meta, priorities, busy, dead = unpack(KEYS)
-local base, seq, order = ARGV[1], tonumber(ARGV[2]), ARGV[3]
-local acks, turns = cmsgpack.unpack(ARGV[4]), cmsgpack.unpack(ARGV[5])
+local base, seq, after_pop, order = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
+local acks, turns = cmsgpack.unpack(ARGV[5]), cmsgpack.unpack(ARGV[6])
 
-local turn = turn_of(session, seq)
+local turn = turn_of(session, seq, after_pop, false)
 if turn ~= NEXT then return {turn, 0, 0} end
 
 redis.call('HDEL', leases, '') -- frees nothing, but a script that begins so is let through by a full server

@@ -189,6 +189,8 @@ class Frontier:
         self.where = where
         #: Number of the last call that this session made.
         self.seq = 0
+        # Whether that call handed seeds out; see _session.lua.
+        self._popped = False
         #: Called with the error, or None, when Redis goes away or comes back.
         self.on_trouble: Callable[[FrontierError | None], None] = _ignore
         #: Called after each conversation with its kind (see OPERATIONS) and how long it took, seconds.
@@ -226,6 +228,7 @@ class Frontier:
                 f"{rules.project!r}. Give each project a namespace of its own"
             )
         self.seq += 1
+        self._popped = False
         if was == -1:
             await self._insist(self._register, patient=patient)
         tokens = frozenset(token.decode() for token in missing)
@@ -243,9 +246,10 @@ class Frontier:
         keys = self.keys
         names = [keys.session(self.worker), keys.leases(self.worker), keys.priorities, keys.busy, keys.suspects]
         names += [keys.workers, keys.starting, keys.meta]
-        args = [keys.base, self.worker, self.seq + 1, mode, pack(tokens)]
+        args = [keys.base, self.worker, *self._number(), mode, pack(tokens)]
         _turn, given = await self._insist(lambda: self._one("release", names, args))
         self.seq += 1
+        self._popped = False
         return int(given)
 
     # -- the conversation
@@ -259,11 +263,11 @@ class Frontier:
         """
         calls: list[tuple[str, list[str], list[Any]]] = []
         if links:
-            calls.append(self._push(links, self.seq + len(calls) + 1))
+            calls.append(self._push(links, self._number()))
         if acks or turns:
-            calls.append(self._complete(acks, turns, self.seq + len(calls) + 1))
+            calls.append(self._complete(acks, turns, self._number(len(calls))))
         if want:
-            calls.append(self._pop(want, self.seq + len(calls) + 1))
+            calls.append(self._pop(want, self._number(len(calls))))
         if not calls:
             return Answer()
         replies = await self._insist(lambda: self._many(calls))
@@ -278,19 +282,27 @@ class Frontier:
             else:
                 _read_pop(reply, answer)
         # A pop that hands nothing out uses up no number.
-        used_up = not want or answer.leases or replies[-1][0] == AGAIN
-        self.seq += len(calls) - (not used_up)
+        popped = want is not None and (bool(answer.leases) or replies[-1][0] == AGAIN)
+        if applied := len(calls) - (want is not None and not popped):
+            self.seq += applied
+            self._popped = popped
         return answer
 
-    def _push(self, links: Iterable[Link], seq: int) -> tuple[str, list[str], list[Any]]:
+    def _number(self, before: int = 0) -> tuple[int, int]:
+        """Return the number of the next call but *before*, and whether the call before it handed seeds out."""
+        return self.seq + before + 1, int(self._popped and not before)
+
+    def _push(self, links: Iterable[Link], number: tuple[int, int]) -> tuple[str, list[str], list[Any]]:
         keys, rules = self.keys, self.rules
         flat: list[Any] = []
         for priority, fingerprint, kind, seed in links:
             flat += priority, raw(fingerprint), kind, raw(seed)
         names = [keys.session(self.worker), keys.meta, keys.priorities, keys.starts, keys.seen]
-        return "push", names, [keys.base, seq, self._order, *rules.dedup.argv, pack(flat)]
+        return "push", names, [keys.base, *number, self._order, *rules.dedup.argv, pack(flat)]
 
-    def _complete(self, acks: Iterable[Ack], turns: Iterable[Turn], seq: int) -> tuple[str, list[str], list[Any]]:
+    def _complete(
+        self, acks: Iterable[Ack], turns: Iterable[Turn], number: tuple[int, int]
+    ) -> tuple[str, list[str], list[Any]]:
         keys = self.keys
         names = [keys.session(self.worker), keys.leases(self.worker), keys.meta, keys.priorities]
         names += [keys.busy, keys.dead]
@@ -303,14 +315,14 @@ class Frontier:
         return (
             "complete",
             names,
-            [keys.base, seq, self._order, pack(flat), pack([value for turn in turns for value in turn])],
+            [keys.base, *number, self._order, pack(flat), pack([value for turn in turns for value in turn])],
         )
 
-    def _pop(self, want: Want, seq: int) -> tuple[str, list[str], list[Any]]:
+    def _pop(self, want: Want, number: tuple[int, int]) -> tuple[str, list[str], list[Any]]:
         keys, rules = self.keys, self.rules
         names = [keys.session(self.worker), keys.workers, keys.meta, keys.priorities, keys.busy, keys.parked]
         names += [keys.suspects, keys.leases(self.worker), keys.delays, keys.starting]
-        args = [keys.base, self.worker, seq, want.seeds, rules.delay_ms, want.per_host, rules.scan + want.seeds]
+        args = [keys.base, self.worker, *number, want.seeds, rules.delay_ms, want.per_host, rules.scan + want.seeds]
         return "pop", names, [*args, int(want.started), pack(want.held)]
 
     @property

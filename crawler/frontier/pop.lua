@@ -1,5 +1,5 @@
 -- pop(session, workers, meta, priorities, busy, parked, suspects, leases, delays, starting;
---     base, worker, seq, want, delay_ms, per_host, scan, started, held) -> {turn, generation, state, leases, idle}
+--     base, worker, seq, after_pop, want, delay_ms, per_host, scan, started, held) -> {turn, generation, state, leases, idle}
 --
 -- Hand out up to `want` seeds under this worker's leases: of those whose host may be fetched now, the highest priority
 -- first; within a host in order; of hosts of equal standing the one that has waited longest. A seed whose host must
@@ -26,11 +26,11 @@
 -- idle (only when nothing was handed out): queued, leased, starting, ms until a host's turn (-1: none waits), drain.
 -- A pop that hands nothing out uses up no sequence number.
 local session, workers, meta, priorities, busy, parked, suspects, leases, delays, starting = unpack(KEYS)
-local base, worker, seq, want, default_ms = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
-local per_host, scan, started = tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8] == '1'
-local held = cmsgpack.unpack(ARGV[9])
+local base, worker, seq, after_pop, want = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
+local default_ms, per_host, scan = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
+local started, held = ARGV[9] == '1', cmsgpack.unpack(ARGV[10])
 
-local turn = turn_of(session, seq, true)
+local turn = turn_of(session, seq, after_pop, true)
 local state, generation, tester, testing =
   unpack(redis.call('HMGET', meta, 'state', 'generation', 'tester', 'testing'))
 state, generation = state or 'new', tonumber(generation or 0)

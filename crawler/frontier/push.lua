@@ -1,4 +1,4 @@
--- push(session, meta, priorities, starts, seen; base, seq, order, mode, capacity, error_rate, links)
+-- push(session, meta, priorities, starts, seen; base, seq, after_pop, order, mode, capacity, error_rate, links)
 --   -> {turn, accepted, filtered}
 --
 -- Enqueue what the filter has not seen, in one atomic step with noting it as seen. O(links).
@@ -15,11 +15,11 @@
 -- links: priority, fingerprint, kind, seed, … (kind 0: filtered; 1: a start request, admitted once a crawl;
 -- 2: neither checked nor noted).
 local session, meta, priorities, starts, seen = unpack(KEYS)
-local base, seq, order = ARGV[1], tonumber(ARGV[2]), ARGV[3]
-local dedup = {mode = ARGV[4], capacity = tonumber(ARGV[5]), error_rate = tonumber(ARGV[6]), key = seen, meta = meta}
-local links = cmsgpack.unpack(ARGV[7])
+local base, seq, after_pop, order = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
+local dedup = {mode = ARGV[5], capacity = tonumber(ARGV[6]), error_rate = tonumber(ARGV[7]), key = seen, meta = meta}
+local links = cmsgpack.unpack(ARGV[8])
 
-local turn = turn_of(session, seq)
+local turn = turn_of(session, seq, after_pop, false)
 if turn ~= NEXT then return {turn, 0, 0} end
 
 -- What may be refused (a full server, a filter of other settings) comes first, when nothing is done yet.

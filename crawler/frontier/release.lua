@@ -1,4 +1,5 @@
--- release(session, leases, priorities, busy, suspects, workers, starting, meta; base, worker, seq, mode, tokens) -> {turn, given}
+-- release(session, leases, priorities, busy, suspects, workers, starting, meta; base, worker, seq, after_pop, mode, tokens)
+--   -> {turn, given}
 --
 -- Give leases back to the front of the queue. mode 'these': the tokens named; 'leave': all, and the worker signs off.
 -- O(leases given back).
@@ -15,10 +16,10 @@
 -- | base inbox:<p>       | list | seeds of priority p                              |
 -- | base host:<p>:<host> | list | parked seeds of one host                         |
 local session, leases, priorities, busy, suspects, workers, starting, meta = unpack(KEYS)
-local base, worker, seq, mode = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
-local tokens = cmsgpack.unpack(ARGV[5])
+local base, worker, seq, after_pop, mode = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5]
+local tokens = cmsgpack.unpack(ARGV[6])
 
-local turn = turn_of(session, seq)
+local turn = turn_of(session, seq, after_pop, false)
 if turn ~= NEXT then return {turn, 0} end
 
 redis.call('HDEL', leases, '') -- frees nothing, but a script that begins so is let through by a full server

@@ -76,7 +76,7 @@ async def test_a_server_that_forgot_the_scripts_is_told_them_again(fleet: Fleet)
 
 def _harmless(worker: Frontier, verb: str) -> tuple[list[str], list[object]]:
     """Return the arguments of a call that comes too early."""
-    far = worker.seq + 100
+    far = (worker.seq + 100, 0)
     _, keys, args = {
         "push": lambda: worker._push([], far),
         "complete": lambda: worker._complete([], [], far),
@@ -101,11 +101,16 @@ async def test_a_pop_that_arrives_after_it_was_given_up_does_no_harm(fleet: Flee
     worker, other = await fleet.opened(), await fleet.opened()
     assert (await fleet.pop(worker)).idle
     await fleet.push(other, links("h/a", "h/b", "h/c", "h/d"))
-    await worker._many([worker._pop(WANT, worker.seq + 1)])  # nobody hears the answer
+    await worker._many([worker._pop(WANT, worker._number())])  # nobody hears the answer
     assert fleet.status().workers[worker.worker][1] == 3
-    # The number of the worker's next call is used up. A push must not be taken for one that was done already.
-    answer = await worker.exchange(links("h/e"))
+    # The number of the worker's next call is used up. That call must not be taken for one that was done already, and
+    # no call after it may be applied without it.
+    before = fleet.snapshot()
+    answer = await worker.exchange(links("h/e"), turns=[Turn("", 0)], want=WANT)
     assert answer.lost
+    assert fleet.snapshot() == before
+    assert (await worker.exchange(turns=[Turn("", 0)], want=WANT)).lost
+    assert fleet.snapshot() == before
     opened = await worker.open(begin=False, starting=False)
     assert opened.missing == frozenset()
     assert fleet.status().leased == 0
@@ -117,7 +122,7 @@ async def test_a_late_pop_that_the_next_pop_finds_is_simply_its_answer(fleet: Fl
     worker, other = await fleet.opened(), await fleet.opened()
     assert (await fleet.pop(worker)).idle
     await fleet.push(other, links("h/a", "h/b", "h/c", "h/d"))
-    await worker._many([worker._pop(WANT, worker.seq + 1)])
+    await worker._many([worker._pop(WANT, worker._number())])
     assert await taken(fleet, worker) == ["h/a", "h/b", "h/c"]
     assert await taken(fleet, worker) == ["h/d"]
 
