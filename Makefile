@@ -21,6 +21,54 @@ demo: $(VENV)/demo ## crawl the sample shop on this machine (SITE=URL: a site of
 	@$(BIN)/python -m bench.demo $(if $(SITE),--site '$(SITE)') $(if $(WORKERS),--workers $(WORKERS)) \
 		$(if $(PRODUCTS),--products $(PRODUCTS)) $(if $(KEEP),--keep)
 
+# -- with Docker
+
+CONTAINERS := docker compose
+# A worker's container that runs something else and goes away again.
+ONE_OFF := $(CONTAINERS) run --rm --no-deps -T worker
+
+.PHONY: init
+init: ## make the secrets of the deployment; those that are there are kept
+	@python3 deploy/init.py $(SECRETS_DIR)
+
+# A plain `docker compose up` would put the number of workers back to what .env says. Redis reads its accounts at its
+# start only.
+.PHONY: up
+up: ## start the deployment or bring it up to date; the number of workers stays (WORKERS=8: as many)
+	@made=$$(python3 deploy/init.py $(SECRETS_DIR)); echo "$$made"; \
+	workers='$(WORKERS)'; \
+	if [[ -n $$($(CONTAINERS) ps --quiet redis) ]]; then \
+		if [[ $$made == *redis_acl* ]]; then $(CONTAINERS) restart redis; fi; \
+		workers=$${workers:-$$($(CONTAINERS) ps --quiet worker | wc -l)}; \
+	fi; \
+	$(CONTAINERS) up --detach --build --wait --wait-timeout 300 $${workers:+--scale worker=$$workers}
+
+.PHONY: down
+down: ## stop the deployment and remove its containers; the data stay
+	$(CONTAINERS) --profile '*' down
+
+.PHONY: scale
+scale: ## have N workers, at any time
+	@test -n '$(N)' || { echo 'make: how many workers? make scale N=4' >&2; exit 2; }
+	$(CONTAINERS) scale --no-deps worker=$(N)
+
+.PHONY: seed
+seed: ## put URL, or each line of FILE, into the queue of SPIDER
+	@test -n "$${URL:-$${FILE:-}}" || { echo "make: which page? make seed SPIDER=site URL='https://…', or FILE=urls.txt" >&2; exit 2; }
+	@if [[ -n $${URL:-} ]]; then $(ONE_OFF) scrapy seed $${SPIDER:-site} "$$URL" </dev/null; \
+	else $(ONE_OFF) scrapy seed $${SPIDER:-site} --file - <"$$FILE"; fi
+
+.PHONY: status
+status: ## show the containers, and what is queued, leased, done and dead
+	@$(CONTAINERS) ps --all --format 'table {{.Name}}\t{{.Status}}'
+	@$(ONE_OFF) scrapy frontier status </dev/null
+
+.PHONY: logs
+logs: ## follow the logs of the workers (SERVICE=exporter: of another service)
+	@$(CONTAINERS) logs --follow --tail 100 $(or $(SERVICE),worker)
+
+# -- for its developers
+
 .PHONY: test
 test: $(VENV)/dev ## run the tests (ARGS='-k frontier'); it brings its own servers
 	$(BIN)/python -m pytest $(ARGS)

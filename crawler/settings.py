@@ -50,4 +50,6 @@ USER_AGENT = _scrapy.user_agent
 LOG_LEVEL = _scrapy.log_level
 # A page's address would ride along with each of its links: 40 bytes and more a queued seed.
 REFERRER_POLICY = "no-referrer"
+# Nobody talks to a worker but through Redis.
 TELNETCONSOLE_ENABLED = False
+REMOTE_CONTROL_ENABLED = False
