@@ -72,7 +72,7 @@ class BloomDupeFilter(RFPDupeFilter):
 
     def request_seen(self, request: Request) -> bool:
         """Tell whether *request* was seen, and note that it is from now on. One round trip."""
-        return bool(self._run(self._admit, *self._dedup.argv, self._fingerprint(request)) == [0])
+        return bool(self._run(self._admit, *self._dedup.argv, self.fingerprinter.fingerprint(request)) == [0])
 
     def clear(self) -> None:
         """Forget what was seen, whatever settings it was kept with."""
