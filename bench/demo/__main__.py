@@ -109,7 +109,9 @@ def _run(arguments: argparse.Namespace, stack: ExitStack) -> int:
     _export(database, job, data)
     if arguments.keep:
         _keep(environ)
-    return 0 if finished and not failed and exact else 1
+    # Somebody who stops the crawl of a site of theirs has seen what they wanted.
+    complete = finished or job.expected is None
+    return 0 if complete and not failed and exact else 1
 
 
 def _servers(data: Path, stack: ExitStack) -> dict[str, str]:
