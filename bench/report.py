@@ -1,0 +1,64 @@
+"""The report of a run: one HTML file that needs nothing else, for bright and for dark screens."""
+
+from collections.abc import Iterator
+from html import escape
+from pathlib import Path
+
+from bench.charts import chart
+from bench.frame import Part
+from bench.parts import PARTS
+from bench.results import ABOUT, Results, figures_of_part
+from bench.tables import number
+
+_STYLE = Path(__file__).with_suffix(".css").read_text(encoding="utf-8")
+
+
+def report(results: Results) -> str:
+    """Return the whole page."""
+    about = results[ABOUT]
+    body = [*_head(results), *(line for name in PARTS if name in results for line in _part(PARTS[name], results))]
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>Seedbed: load test of {escape(about['began'])}</title><style>{_STYLE}</style></head>\n<body>\n"
+        + "\n".join(body)
+        + "\n</body></html>\n"
+    )
+
+
+def _head(results: Results) -> Iterator[str]:
+    about = results[ABOUT]
+    yield "<h1>Seedbed: load test</h1>"
+    yield "<dl>"
+    facts = {
+        "began": f"{about['began']}, took {about['took_s']:,} s"
+        + (", quick: few rounds on little data" * about["quick"]),
+        "machine": f"{about['processor']}, {about['cores']} cores, {about['system']}",
+        "busy before": f"load {about['load_before']} (what else ran then; above half the cores, figures scatter)",
+        "versions": ", ".join(f"{name} {version}" for name, version in about["versions"].items()),
+        "figures": "the median of the rounds, and in brackets the lowest and the highest. A ratio is the median of the "
+        "rounds' own ratios, so that what slows a whole round down cancels",
+    }
+    for name, text in facts.items():
+        yield f"<dt>{name}</dt><dd>{escape(text)}</dd>"
+    yield "</dl>"
+    if about["notes"]:
+        yield "<ul>" + "".join(f"<li>{escape(note)}</li>" for note in about["notes"]) + "</ul>"
+
+
+def _part(part: Part, results: Results) -> Iterator[str]:
+    figures = figures_of_part(results, part.name)
+    yield f'<h2 id="{part.name}">{escape(part.title)}</h2>\n<p class="how">{escape(part.how)}</p>'
+    yield from (chart(described, figures) for described in part.charts)
+    yield '<div class="table"><table><tr><th>figure<th>value<th>what it means</tr>'
+    for name, figure in figures.items():
+        spread = f" ({number(figure.low)} to {number(figure.high)})" if figure.low != figure.high else ""
+        yield (
+            f'<tr><td><code>{escape(part.name)}.{escape(name)}</code><td class="value">{number(figure.value)}'
+            f'<span class="dim">{spread}</span><td class="meaning">{escape(_meaning(part, name))}</tr>'
+        )
+    yield "</table></div>"
+
+
+def _meaning(part: Part, name: str) -> str:
+    return part.meanings.get(name.rpartition(".")[2], "")
