@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
-from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from redis.connection import parse_url
 
@@ -65,7 +65,7 @@ class RedisAddress:
         if scheme == "unix":
             if not parts.path:
                 raise ValueError("the socket's path is wanted, as in unix:///run/redis.sock")
-            return cls((), path=unquote(parts.path), options=_options(parts, config))
+            return cls((), path=unquote(parts.path), options=_options(config.redis_url, config))
         account, _, hosts = parts.netloc.rpartition("@")
         master, _, db = parts.path[1:].partition("/") if asked == "sentinel" else ("", "", parts.path[1:])
         if asked == "sentinel" and not master:
@@ -77,7 +77,7 @@ class RedisAddress:
             raise ValueError("several servers are either Sentinels (redis+sentinel://) or a cluster (redis+cluster://)")
         # What is left is the address of one server, as redis-py reads it.
         one = parts._replace(scheme=scheme, netloc=f"{account}@localhost", path=f"/{db}")
-        options = _options(one, config)
+        options = _options(one.geturl(), config)
         if asked == "cluster" and options["db"]:
             raise ValueError("a cluster has only database 0")
         sentinel_options = {name: value for name, value in options.items() if name.startswith("ssl_")}
@@ -108,12 +108,12 @@ def _account(username: str, password: str) -> dict[str, str]:
     return {name: value for name, value in (("username", username), ("password", password)) if value}
 
 
-def _options(parts: SplitResult, config: Config) -> dict[str, Any]:
-    for name, value in parse_qsl(parts.query, keep_blank_values=True):
+def _options(url: str, config: Config) -> dict[str, Any]:
+    for name, value in parse_qsl(urlsplit(url).query, keep_blank_values=True):
         if name not in OPTIONS:
             raise ValueError(f"{name} is none of its options; they are {', '.join(sorted(OPTIONS))}")
         if name in _FILES and not Path(value).is_file():
             raise ValueError(f"{name}={value}: there is no such file")
-    read = parse_url(parts.geturl())  # type: ignore[no-untyped-call] # the library's own omission
+    read = parse_url(url)  # type: ignore[no-untyped-call] # the library's own omission
     account = _account(config.redis_username, config.redis_password)
     return {"db": 0} | account | {name: value for name, value in read.items() if name not in _ELSEWHERE}

@@ -126,7 +126,7 @@ def translated(where: str) -> Iterator[None]:
         raise FrontierDownError(f"Redis at {where} is not ready: {error}") from error
     except (RedisConnectionError, RedisTimeoutError, OSError) as error:
         raise FrontierDownError(
-            f"Redis at {where} can't be reached: {error}. Check REDIS_URL, and that it runs"
+            f"Redis at {where} can't be reached: {str(error).rstrip('.')}. Check REDIS_URL, and that it runs"
         ) from error
     except ResponseError as error:
         raise refusal(error, where) from error

@@ -11,7 +11,7 @@ from redis.crc import key_slot
 from redis.exceptions import AuthenticationError, NoPermissionError, RedisError, ResponseError
 from redis.retry import Retry
 
-from crawler.errors import ConfigError
+from crawler.errors import ConfigError, FrontierError
 from crawler.frontier.address import RedisAddress, Server
 
 #: How long one of those that are asked may take to answer, seconds.
@@ -23,6 +23,8 @@ class Locator(ABC):
 
     #: What errors call those that are asked.
     what: ClassVar[str]
+    #: The settings that hold the account for them.
+    account: ClassVar[str]
 
     def __init__(self, address: RedisAddress, options: Mapping[str, Any]) -> None:
         self._servers = list(address.servers)
@@ -31,15 +33,16 @@ class Locator(ABC):
     def __call__(self) -> Server:
         """Return the server to talk to now.
 
-        One round trip, or up to TIMEOUT_S for each that does not answer. Raises a RedisError when nobody knows it, and
-        ConfigError when they are not what REDIS_URL says.
+        One round trip, or up to TIMEOUT_S for each that does not answer. Raises redis-py's ConnectionError when nobody
+        knows it, FrontierError when an account is refused, and ConfigError when they are not what REDIS_URL says.
         """
         silent: dict[Server, str] = {}
         for server in self._servers:
             try:
                 found = self._ask(server)
-            except (AuthenticationError, NoPermissionError):
-                raise
+            except (AuthenticationError, NoPermissionError) as error:
+                where = f"{_text(server)}, {self.what},"
+                raise FrontierError(f"{where} refuses the account: {error}. Check {self.account}") from error
             except ResponseError as error:
                 raise ConfigError(f"REDIS_URL: {_text(server)} is not {self.what}: {error}") from None
             except (RedisError, OSError) as error:
@@ -74,6 +77,7 @@ class SentinelLocator(Locator):
     """Find the master of an address's Sentinels."""
 
     what = "a Sentinel"
+    account = "REDIS_SENTINEL_USERNAME and REDIS_SENTINEL_PASSWORD"
 
     def __init__(self, address: RedisAddress) -> None:
         super().__init__(address, address.sentinel_options)
@@ -92,6 +96,7 @@ class ClusterLocator(Locator):
     """Find the node of a cluster that holds a key, and remember its other nodes."""
 
     what = "a node of a cluster"
+    account = "REDIS_USERNAME and REDIS_PASSWORD"
 
     def __init__(self, address: RedisAddress, key: str) -> None:
         super().__init__(address, address.options)
