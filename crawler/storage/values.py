@@ -25,7 +25,7 @@ import datetime
 import enum
 import uuid
 from collections import deque
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from decimal import Decimal, DecimalException
 from functools import lru_cache
 from pathlib import PurePath
@@ -105,53 +105,28 @@ class _Conversion:
 
     def _value(self, value: Any, depth: int) -> Any:
         kind = type(value)
-        if kind is str:
-            return clean_text(value)
         if kind in _KEPT:
             return value
-        if kind is int:
-            return value if value in _INT64 else _digits(value)
+        if convert := _SCALARS.get(kind):
+            return convert(value)
         if kind is list:
             return self._array(value, depth + 1)
         if kind is dict:
             return self.document(value.items(), depth + 1)
-        return self._other(value, depth)
-
-    def _other(self, value: Any, depth: int) -> Any:
-        match value:
-            case enum.Enum():
-                return self._value(value.value, depth)
-            case str():
-                return clean_text(str.__str__(value))
-            case int():
-                return self._value(int.__int__(value), depth)
-            case float():
-                return float.__float__(value)
-            case bytes() | bytearray() | memoryview():
-                return bytes(value)
-            case Decimal():
-                return _decimal(str(value))
-            case datetime.datetime():
-                return _moment(value)
-            case datetime.date():
-                return datetime.datetime(value.year, value.month, value.day, tzinfo=datetime.UTC)
-            case datetime.time():
-                return value.isoformat()
-            case datetime.timedelta():
-                return value.total_seconds()
-            case uuid.UUID():
-                return Binary.from_uuid(value)
-            case PurePath():
-                return clean_text(str(value))
-            case list() | tuple() | deque():
-                return self._array(value, depth + 1)
-            case set() | frozenset():
-                return _sorted(self._array(value, depth + 1))
-            case Mapping():
-                return self.document(value.items(), depth + 1)
+        if isinstance(value, enum.Enum):
+            return self._value(value.value, depth)
+        for base, convert in _SCALARS.items():
+            if isinstance(value, base):
+                return convert(value)
+        if isinstance(value, list | tuple | deque):
+            return self._array(value, depth + 1)
+        if isinstance(value, set | frozenset):
+            return _sorted(self._array(value, depth + 1))
+        if isinstance(value, Mapping):
+            return self.document(value.items(), depth + 1)
         if ItemAdapter.is_item(value):
             return self.document(ItemAdapter(value).items(), depth + 1)
-        raise NotStorableError(f"a {type(value).__module__}.{type(value).__qualname__}")
+        raise NotStorableError(f"a {kind.__module__}.{kind.__qualname__}")
 
 
 def _field_name(key: object) -> str:
@@ -161,7 +136,10 @@ def _field_name(key: object) -> str:
     return clean_text(name.replace(".", "%2E").replace("\0", "%00"))
 
 
-def _digits(value: int) -> str:
+def _integer(value: int) -> int | str:
+    value = int.__int__(value)
+    if value in _INT64:
+        return value
     try:
         return str(value)
     except ValueError:  # Python refuses to spend quadratic time on it
@@ -187,3 +165,21 @@ def _sorted(members: list[Any]) -> list[Any]:
     """Sort what may be of several types: the same set always gives the same array."""
     kinds = {type(member) for member in members}
     return sorted(members) if kinds <= {str} or kinds <= {int} else sorted(members, key=repr)
+
+
+#: How a value of each type, or of a class derived from it, becomes one of BSON's; the first that fits counts.
+_SCALARS: dict[type, Callable[[Any], Any]] = {
+    str: lambda value: clean_text(str.__str__(value)),
+    int: _integer,
+    float: float.__float__,
+    Decimal: lambda value: _decimal(str(value)),
+    bytes: bytes,
+    bytearray: bytes,
+    memoryview: bytes,
+    datetime.datetime: _moment,
+    datetime.date: lambda value: datetime.datetime(value.year, value.month, value.day, tzinfo=datetime.UTC),
+    datetime.time: lambda value: value.isoformat(),
+    datetime.timedelta: lambda value: value.total_seconds(),
+    uuid.UUID: Binary.from_uuid,
+    PurePath: lambda value: clean_text(str(value)),
+}

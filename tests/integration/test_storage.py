@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import itertools
 import os
 import random
@@ -36,10 +37,25 @@ from crawler.storage.documents import (
 )
 from crawler.storage.writer import Writer
 
+# The driver leaves a socket behind when its client is closed in the middle of connecting, as it is where the server
+# was killed.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
+)
+
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
 Content = dict[str, list[dict[str, Any]]]
 Write = Callable[[Sequence[Draft]], Awaitable[None]]
+
+
+@pytest.fixture(autouse=True)
+async def forgotten_sockets() -> AsyncIterator[None]:
+    """Have what the driver left behind collected here, and not in another module's test."""
+    yield
+    for _ in range(10):
+        await asyncio.sleep(0)
+    gc.collect()
 
 
 @pytest.fixture
@@ -284,7 +300,8 @@ async def test_mongod_killed_and_restarted_in_a_stream_of_documents(own_mongo: E
             if number % 50 == 49:
                 future.add_done_callback(lambda _, number=number: note(number + 1))
             if number % 1000 == 500:
-                await asyncio.sleep(0)  # some batches are under way
+                await asyncio.sleep(0)
+                assert buffer.documents, "nothing is under way"
                 own_mongo.kill()
                 await asyncio.to_thread(own_mongo.start)
                 with MongoClient[dict[str, Any]](own_mongo.url) as client:
@@ -296,8 +313,7 @@ async def test_mongod_killed_and_restarted_in_a_stream_of_documents(own_mongo: E
     with MongoClient[dict[str, Any]](own_mongo.url) as client:
         assert client["stream"]["raw_pages"].count_documents({"fetches": 1}) == total // 2
         assert _stored_numbers(client) == set(range(total))
-        assert client["stream"].list_collection_names() == ["products", "raw_pages"] or counts["rejected"] == 0
-    assert counts["retries"] > 0
+    assert counts["rejected"] == 0
 
 
 def _stored_numbers(client: MongoClient[dict[str, Any]]) -> set[int]:
