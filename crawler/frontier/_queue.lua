@@ -1,4 +1,4 @@
--- Where seeds are put: behind all others of their priority, or in front of them.
+-- Where seeds are put: behind all others of their priority, or in front of them; and when that begins a crawl.
 
 -- Lua unpacks no more than 8,000 values.
 local function push_all(list, seeds)
@@ -29,6 +29,17 @@ local function enqueue(order, base, meta, priorities, priority, seeds)
   else
     put_behind(base, priorities, priority, seeds)
   end
+end
+
+local function begin_crawl(meta)
+  redis.call('HSET', meta, 'state', 'running', 'began_ms', string.format('%.0f', now_ms()))
+  redis.call('HINCRBY', meta, 'epoch', 1)
+end
+
+-- Seeds that come after the end of a crawl begin the next one. Else what they lead to would be noted as seen between
+-- two crawls, and the next one would go without it.
+local function wake(meta)
+  if redis.call('HGET', meta, 'state') == 'complete' then begin_crawl(meta) end
 end
 
 -- Give leases back to the front of the queue, in the order in which they were handed out. The field goes first: a

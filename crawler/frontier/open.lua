@@ -32,8 +32,8 @@ if refused then return redis.error_reply(refused) end
 redis.call('HDEL', leases, '') -- frees nothing, but a script that begins so is let through by a full server
 local state = redis.call('HGET', meta, 'state')
 if not state or (begin and state == 'complete') then
-  redis.call('HSET', meta, 'state', 'running', 'project', project, 'began_ms', string.format('%.0f', now_ms()))
-  redis.call('HINCRBY', meta, 'epoch', 1)
+  redis.call('HSET', meta, 'project', project)
+  begin_crawl(meta)
 end
 
 local known, lost = {}, {}

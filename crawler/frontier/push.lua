@@ -1,11 +1,12 @@
 -- push(session, meta, priorities, starts, seen; base, seq, after_pop, order, mode, capacity, error_rate, links)
 --   -> {turn, accepted, filtered}
 --
--- Enqueue what the filter has not seen, in one atomic step with noting it as seen. O(links).
+-- Enqueue what the filter has not seen, in one atomic step with noting it as seen. After the end of a crawl that begins
+-- the next one. O(links).
 --
 -- | key                  | type | meaning                                              |
 -- | session              | hash | the worker's last call                               |
--- | meta                 | hash | accepted, filtered, parked                           |
+-- | meta                 | hash | accepted, filtered, parked, state, epoch, began_ms   |
 -- | priorities           | zset | the priorities that have an inbox or ready hosts     |
 -- | starts               | set  | fingerprints of the start requests admitted          |
 -- | seen                 |      | the dedup's own                                      |
@@ -60,6 +61,7 @@ end
 for _, priority in ipairs(levels) do
   enqueue(order, base, meta, priorities, string.format('%.0f', priority), batches[priority])
 end
+if accepted > 0 then wake(meta) end
 redis.call('HINCRBY', meta, 'accepted', accepted)
 redis.call('HINCRBY', meta, 'filtered', filtered)
 redis.call('HSET', session, 'seq', seq, 'popped', 0)

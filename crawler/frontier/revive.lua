@@ -4,7 +4,7 @@
 --
 -- | key            | type | meaning                              |
 -- | dead           | hash | number -> reason and seed            |
--- | meta           | hash | removed                              |
+-- | meta           | hash | removed, state, epoch, began_ms      |
 -- | priorities     | zset | the priorities that have an inbox    |
 -- | base inbox:<p> | list | seeds of priority p                  |
 local dead, meta, priorities = unpack(KEYS)
@@ -24,4 +24,5 @@ for i = 3, #ARGV do
     taken = taken + 1
   end
 end
+if retry and taken > 0 then wake(meta) end
 return taken

@@ -78,17 +78,36 @@ async def test_a_new_crawl_begins_anew_i6(fleet: Fleet) -> None:
     assert not await late.finish(2)
 
 
-async def test_seeds_that_come_after_the_end_wait_for_the_next_crawl_or_whoever_is_there(fleet: Fleet) -> None:
+async def test_seeds_that_come_after_the_end_begin_the_next_crawl(fleet: Fleet) -> None:
     worker = await fleet.opened()
+    await fleet.push(worker, links("h/a"))
+    await fleet.complete(worker, (await fleet.pop(worker)).leases)
     assert await worker.finish(1)
     await fleet.push(worker, links("h/late"))
-    assert not await worker.finish(1)
-    assert fleet.status().state == "complete"
+    await fleet.push(worker, links("h/late"))
+    status = fleet.status()
+    assert (status.state, status.epoch, status.queued) == ("running", 2, 1)
+    assert await worker.finish(1)  # its own crawl is over
+    assert fleet.status().state == "running"
+    # Who is there takes them all the same; and who comes now takes part.
     assert await taken(fleet, worker) == ["h/late"]
     await worker.leave()
-    next_worker = fleet.worker()
-    assert (await next_worker.open(begin=True, starting=False)).epoch == 2
-    assert await taken(fleet, next_worker) == ["h/late"]
+    another = fleet.worker()
+    assert (await another.open(begin=True, starting=False)).epoch == 2
+    await fleet.complete(another, (await fleet.pop(another)).leases)
+    assert not (await fleet.push(another, links("h/late"))).accepted
+    assert await worker.finish(1)
+    assert fleet.status().state == "complete"
+
+
+async def test_links_that_are_all_seen_begin_no_crawl(make_fleet: MakeFleet) -> None:
+    fleet = make_fleet(keep_seen=True)
+    worker = await fleet.opened()
+    await fleet.push(worker, links("h/a"))
+    await fleet.complete(worker, (await fleet.pop(worker)).leases)
+    assert await worker.finish(1)
+    assert (await fleet.push(worker, links("h/a"))).filtered == 1
+    assert fleet.status().state == "complete"
 
 
 async def test_what_was_seen_may_be_kept(make_fleet: MakeFleet) -> None:

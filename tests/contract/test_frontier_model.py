@@ -35,68 +35,18 @@ from crawler import outbox
 from crawler.frontier import frontier
 from crawler.frontier.controls import Controls
 from crawler.frontier.frontier import START, Ack, Frontier, Lease, Link, Turn, Want
-from crawler.hand import Page
-from crawler.outbox import Outbox
-from tests.fleet import Fleet, host_of, link, seed
+from tests.fleet import Fleet, host_of
+from tests.small_crawl import Web, Worker
 
 EXAMPLES = int(os.environ.get("MODEL_EXAMPLES", "0"))
 
 T = TypeVar("T")
 
-#: Pages of the web, and the hosts that they are on.
-PAGES, HOSTS = 40, 4
+WEB = Web(40)
+SEEDS = WEB.seeds()
 DELAY_MS = 1_000_000
 
 Queue = dict[tuple[str, int], list[bytes]]
-
-
-def url(page: int) -> str:
-    return f"http://h{page % HOSTS}/{page}"
-
-
-def priority_of(page: int) -> int:
-    return page % 3 - 1
-
-
-def links_of(page: int) -> list[Link]:
-    found = {2 * page + 1, 2 * page + 2, (7 * page + 3) % PAGES, page}
-    return [link(url(other), priority_of(other)) for other in sorted(found) if other < PAGES]
-
-
-def children_of(page: int) -> list[tuple[int, bytes]]:
-    """Return the requests of a page that no filter guards; they lead nowhere."""
-    return [(priority_of(page), seed(url(page) + "/unfiltered"))] if page % 5 == 0 else []
-
-
-def is_bad(page: int) -> bool:
-    return page % 13 == 12
-
-
-STARTS = [link(url(0), priority_of(0), START), link(url(PAGES - 1), priority_of(PAGES - 1), START)]
-
-
-def web() -> Counter[bytes]:
-    """Return every seed that a whole crawl accepts."""
-    seen: set[bytes] = set()
-    left = [one.seed for one in STARTS]
-    children: list[bytes] = []
-    while left:
-        one = left.pop()
-        if one not in seen:
-            seen.add(one)
-            page = page_of(one)
-            if not is_bad(page):
-                left += [found.seed for found in links_of(page)]
-                children += [child for _, child in children_of(page)]
-    return Counter([*seen, *children])
-
-
-def page_of(one: bytes) -> int:
-    return int(one.rsplit(b"/", 1)[1])
-
-
-WEB = web()
-DEAD = sum(is_bad(page_of(one)) for one in WEB if not one.endswith(b"unfiltered"))
 
 
 @dataclass
@@ -114,19 +64,13 @@ class Books:
     cleared: bool = False
 
 
-class Worker:
-    """Do what the scheduler and its conversation do with a frontier, and no more."""
+class Watched(Worker):
+    """A worker of which the model knows what the server should know."""
 
-    def __init__(self, frontier: Frontier) -> None:
-        self.frontier = frontier
-        self.outbox = Outbox(10**9)
-        self.ahead: dict[str, Lease] = {}
-        self.begun: dict[Page, Lease] = {}
-        self.unsettled: set[Page] = set()
-        self.turns: list[Turn] = []
-        #: How often its session was opened.
-        self.opens = 0
-        self.in_sync = False
+    def __init__(self, frontier: Frontier, web: Web) -> None:
+        super().__init__(frontier, web)
+        #: The server knows its session, as it is.
+        self.in_sync = True
         #: A lease may have been taken from it while its session lives on.
         self.robbed = False
         #: A pop that it knows nothing of was applied.
@@ -136,50 +80,9 @@ class Worker:
     def mark(self) -> tuple[int, int, bool]:
         return self.opens, self.frontier.seq, self.in_sync
 
-    @property
-    def tokens(self) -> set[str]:
-        return {*self.ahead, *(page.token for page in (*self.begun, *self.unsettled))} - {""}
-
-    async def open(self) -> None:
-        await self.frontier.open(begin=True, starting=True)
-        for start in STARTS:
-            self.outbox.put(start)
-        self.opened()
-
-    def opened(self) -> None:
-        self.opens += 1
-        self.in_sync, self.robbed, self.haunted = True, False, False
-
     async def reopen(self, unsent: list[Link]) -> None:
-        opened = await self.frontier.open(begin=False, starting=False, held=list(self.ahead), patient=True)
-        for page in (*self.begun, *self.unsettled):
-            page.void()
-        for token in opened.missing:
-            del self.ahead[token]
-        self.unsettled.difference_update(self.outbox.rewind(opened.was, unsent))
-        self.turns.clear()
-        self.opened()
-
-    def begin(self, count: int) -> None:
-        for token in list(self.ahead)[:count]:
-            lease = self.ahead.pop(token)
-            self.begun[Page(lease)] = lease
-            if lease.delay_ms:
-                self.turns.append(Turn(token, DELAY_MS))
-
-    def finish(self, count: int) -> None:
-        for page in list(self.begun)[:count]:
-            lease = self.begun.pop(page)
-            if not lease.seed.endswith(b"unfiltered"):
-                number = page_of(lease.seed)
-                if is_bad(number):
-                    page.reason = "bad"
-                else:
-                    for found in links_of(number):
-                        self.outbox.put(found)
-                    page.children += children_of(number)
-            self.unsettled.add(page)
-            self.outbox.put(page)
+        await super().reopen(unsent)
+        self.in_sync, self.robbed, self.haunted = True, False, False
 
 
 class FrontierModel(RuleBasedStateMachine):
@@ -191,8 +94,8 @@ class FrontierModel(RuleBasedStateMachine):
         super().__init__()
         self.loop = asyncio.new_event_loop()
         self.books = Books()
-        self.workers: list[Worker] = []
-        self.snapshots: list[tuple[dict[bytes, bytes], Books, dict[str, tuple[int, int, bool]]]] = []
+        self.workers: list[Watched] = []
+        self.snapshots: list[tuple[dict[bytes, bytes], Books, dict[str, tuple[tuple[int, int, bool], bool]]]] = []
 
     def teardown(self) -> None:
         try:
@@ -216,16 +119,13 @@ class FrontierModel(RuleBasedStateMachine):
 
     # -- what workers do
 
-    def worker(self, number: int) -> Worker:
+    def worker(self, number: int) -> Watched:
         return self.workers[number % len(self.workers)]
 
     @precondition(lambda self: len(self.workers) < 4)
     @rule()
     def start_worker(self) -> None:
-        worker = Worker(self.fleet.worker())
-        note_epoch = self.fleet.status()
-        if note_epoch.state == "complete":
-            self.begin_crawl()
+        worker = Watched(self.fleet.worker(), WEB)
         self.run(worker.open())
         self.workers.append(worker)
 
@@ -267,34 +167,25 @@ class FrontierModel(RuleBasedStateMachine):
         self.run(self.exchange(self.worker(number), limit, want, per_host))
         self.fleet.lossy.faults = []
 
-    async def exchange(self, worker: Worker, limit: int = 100, want: int = 0, per_host: int = 100) -> None:
-        links, pages = worker.outbox.take(limit)
-        turns, worker.turns = worker.turns, []
-        acks = [page.ack for page in pages if page.token]
+    async def exchange(self, worker: Watched, limit: int = 100, want: int = 0, per_host: int = 100) -> None:
         held = Counter(host_of(lease.seed) for lease in worker.ahead.values())
-        wants = Want(want, per_host, held, started=True) if want else None
         known = self.leases_of(worker)
-        answer = await worker.frontier.exchange(links, acks, turns, wants)
-        worker.unsettled.difference_update(pages)
+        links, acks, turns, answer = await worker.say(limit, want, per_host)
         if not (links or acks or turns or want):
             return
-        surprise = worker.haunted and (links or acks or turns)
-        assert answer.lost == (not worker.in_sync or bool(surprise))
+        surprised = worker.haunted and bool(links or acks or turns)
+        assert answer.lost == (surprised or not worker.in_sync)
         if answer.lost:
             await self.reopen(worker, links)
             return
-        worker.outbox.note_sent(worker.frontier.seq, links)
         self.note_links(links)
         self.note_acks(acks, known)
-        if answer.leases:
-            haunting = worker.haunted
-            worker.haunted = False
-            worker.ahead |= {lease.token: lease for lease in answer.leases}
-            if not haunting:
-                self.note_leases(answer.leases)
-                self.check_order(answer.leases, want, per_host, held)
+        if answer.leases and not worker.haunted:
+            self.note_leases(answer.leases)
+            self.check_order(answer.leases, want, per_host, held)
+        worker.haunted = worker.haunted and not answer.leases
 
-    async def reopen(self, worker: Worker, links: list[Link]) -> None:
+    async def reopen(self, worker: Watched, links: list[Link]) -> None:
         self.note_given_back(worker, self.leases_of(worker).keys() - worker.ahead.keys())
         await worker.reopen(links)
 
@@ -326,7 +217,7 @@ class FrontierModel(RuleBasedStateMachine):
         self.workers.remove(worker)
         assert worker.frontier.worker not in self.fleet.status().workers
 
-    async def settle(self, worker: Worker) -> None:
+    async def settle(self, worker: Watched) -> None:
         """Say all that there is to say, as a clean stop does."""
         while worker.outbox or worker.turns or not worker.in_sync or worker.haunted:
             worker.turns.append(Turn("", 0))
@@ -354,17 +245,11 @@ class FrontierModel(RuleBasedStateMachine):
         if one.haunted or two.haunted:
             return
         self.fleet.lossy.faults, self.fleet.lossy.meanwhile = [reached], happens
-        links, pages = one.outbox.take(100)
-        turns, one.turns = one.turns, []
-        acks = [page.ack for page in pages if page.token]
-        answer = self.run(one.frontier.exchange(links, acks, turns, Want(3, 100, {}, started=True)))
+        links, _, _, answer = self.run(one.say(want=3))
         self.fleet.lossy.faults, self.fleet.lossy.meanwhile = [], None
-        one.unsettled.difference_update(pages)
         if answer.lost:
             self.run(one.reopen(links))
         else:
-            one.outbox.note_sent(one.frontier.seq, links)
-            one.ahead |= {lease.token: lease for lease in answer.leases}
             one.robbed |= what == 1
         self.look()
 
@@ -372,7 +257,7 @@ class FrontierModel(RuleBasedStateMachine):
     def pop_late(self, number: int) -> None:
         """A pop that was given up long ago arrives; the worker has heard since that there was nothing."""
         worker = self.worker(number)
-        call = worker.frontier._pop(Want(2, 100, {}, started=True), worker.frontier.seq + 1)
+        call = worker.frontier._pop(Want(2, 100, {}, started=True), worker.frontier._number())
         (reply,) = self.run(worker.frontier._many([call]))
         if worker.in_sync and not worker.haunted and reply[3]:
             worker.haunted = True
@@ -411,7 +296,7 @@ class FrontierModel(RuleBasedStateMachine):
 
     @rule()
     def take_snapshot(self) -> None:
-        marks = {worker.frontier.worker: worker.mark for worker in self.workers if not worker.haunted}
+        marks = {worker.frontier.worker: (worker.mark, worker.haunted) for worker in self.workers}
         self.snapshots.append((self.fleet.snapshot(), deepcopy(self.books), marks))
 
     @precondition(lambda self: self.snapshots)
@@ -424,8 +309,9 @@ class FrontierModel(RuleBasedStateMachine):
         self.fleet.roll_back(snapshot)
         self.books = deepcopy(books)
         for worker in self.workers:
-            worker.in_sync = worker.in_sync and not worker.haunted and marks.get(worker.frontier.worker) == worker.mark
-            worker.haunted = False
+            mark, was_haunted = marks.get(worker.frontier.worker, (None, False))
+            worker.in_sync = worker.in_sync and mark == worker.mark
+            worker.haunted = worker.in_sync and was_haunted
         self.look_for_sessions()
 
     def look_for_sessions(self) -> None:
@@ -439,7 +325,7 @@ class FrontierModel(RuleBasedStateMachine):
 
     # -- what an operator does
 
-    @rule(host=st.integers(0, HOSTS - 1), blocked=st.booleans())
+    @rule(host=st.integers(0, WEB.hosts - 1), blocked=st.booleans())
     def block(self, host: int, blocked: bool) -> None:
         if blocked:
             self.controls.block(f"h{host}")
@@ -471,13 +357,13 @@ class FrontierModel(RuleBasedStateMachine):
         finished = self.run(self.worker(number).frontier.finish(epoch))
         is_over = before.state != "paused" and before.is_complete
         assert finished == (before.epoch > epoch or is_over)
-        if finished and before.epoch <= epoch and before.state == "running":
+        if is_over and before.state == "running":
             self.books = Books()
             self.begin_crawl()
 
     # -- what must be so
 
-    def leases_of(self, worker: Worker) -> dict[str, bytes]:
+    def leases_of(self, worker: Watched) -> dict[str, bytes]:
         raw = self.fleet.redis.hgetall(self.fleet.keys.leases(worker.frontier.worker))
         return {token.decode(): text for token, text in raw.items()}
 
@@ -515,7 +401,7 @@ class FrontierModel(RuleBasedStateMachine):
                     return
             assert self.books.queues[host_of(lease.seed), lease.priority].pop(0) == lease.seed
 
-    def note_given_back(self, worker: Worker, tokens: Iterable[str], known: dict[str, bytes] | None = None) -> None:
+    def note_given_back(self, worker: Watched, tokens: Iterable[str], known: dict[str, bytes] | None = None) -> None:
         known = self.leases_of(worker) if known is None else known
         for token in sorted(tokens, key=lambda token: [int(part) for part in token.split(":")], reverse=True):
             priority, _, alone, _, one = known[token].split(b" ", 4)
@@ -581,7 +467,7 @@ class FrontierModel(RuleBasedStateMachine):
     def drain(self) -> None:
         """Crawl to the end with one new worker, all others dead, and find that nothing is missing."""
         note("drain")
-        for host in range(HOSTS):
+        for host in range(WEB.hosts):
             self.controls.unblock(f"h{host}")
         self.controls.resume()
         self.workers.clear()
@@ -590,7 +476,7 @@ class FrontierModel(RuleBasedStateMachine):
         others = set(self.fleet.status().workers) - {worker.frontier.worker}
         if others:
             self.fleet.redis.zadd(self.fleet.keys.workers, dict.fromkeys(others, 1))
-        for _ in range(10 * PAGES):
+        for _ in range(10 * WEB.pages):
             self.run(self.exchange(worker, want=50))
             self.run(worker.frontier.reclaim())
             self.note_deaths()
@@ -601,14 +487,14 @@ class FrontierModel(RuleBasedStateMachine):
             self.controls.revive(killed, retry=True)
             self.look()
             self.every_seed_is_in_one_place()
-            if not (worker.outbox or worker.begun or worker.turns) and self.fleet.status().queued == 0:
+            if not worker.has_more_to_say and self.fleet.status().queued == 0:
                 break
         self.run(self.settle(worker))
         status = self.fleet.status()
         assert (status.queued, status.leased) == (0, 0), status
         if not self.books.cleared:
-            assert status.accepted - self.books.accepted_before == WEB.total(), status
-            assert status.done + status.dead - self.books.done_before == WEB.total(), status
+            assert status.accepted - self.books.accepted_before == SEEDS.total(), status
+            assert status.done + status.dead - self.books.done_before == SEEDS.total(), status
         assert self.run(worker.frontier.finish(status.epoch))
 
 
