@@ -1,4 +1,4 @@
-"""Pages, items and rejects as the documents that MongoDB gets; docs/storage.md shows one of each.
+"""Pages, items and rejects as the documents that MongoDB gets; docs/storage.md describes their fields.
 
 A document is encoded once, to BSON, and stays bytes from then on: what was accepted can't change any more, its size is
 known, and it can be written anywhere.

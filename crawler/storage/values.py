@@ -1,24 +1,6 @@
-"""What MongoDB lacks, as what it has: how each value of an item is stored.
+"""What MongoDB lacks, as what it has: how each value of an item is stored (the table is in docs/storage.md).
 
-=========================================  ==========================================================================
-in Python                                  in MongoDB
-=========================================  ==========================================================================
-None, bool, float (NaN too), bytes         the same
-int                                        the same up to 64 bits, else text: decimal, or 0x… past 4,300 digits
-str                                        the same; a lone surrogate as the six characters of its escape (``\\ud800``)
-Decimal                                    Decimal128, or text where 34 digits do not hold it
-datetime                                   a date to the millisecond; without a zone it is taken for UTC; text where
-                                           its time in UTC has no year
-date                                       a date at midnight UTC
-time, UUID, Path, the value of an Enum     text; UUID: binary of subtype 4
-timedelta                                  seconds
-list, tuple, deque                         array
-set, frozenset                             array, sorted
-dict and other mappings, items (nested)    document; of the keys, which become text, ``.``, NUL and a leading ``$`` are
-                                           written ``%2E``, ``%00`` and ``%24``; a name that is taken gets a ``_``
-=========================================  ==========================================================================
-
-Anything else is refused, and so is what is nested deeper than 100 levels or holds itself.
+What has no place there is refused, and so is what is nested deeper than 100 levels or holds itself.
 """
 
 import datetime
