@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from scrapy import Request
+from scrapy import Request, Spider
 from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest
 from twisted.python.failure import Failure
@@ -82,6 +82,22 @@ class EngineHooks:
         async for request in start:
             await self._has_room()
             yield request
+
+
+def check_start(spider: Spider) -> None:
+    """Refuse a spider that begins in a way that this Scrapy no longer hears: it would crawl nothing, silently.
+
+    Raises SeedbedError.
+    """
+    if (
+        type(spider).start is Spider.start
+        and hasattr(spider, "start_requests")
+        and not hasattr(Spider, "start_requests")
+    ):
+        raise SeedbedError(
+            f"spider '{spider.name}': start_requests() is never called by this version of Scrapy; "
+            "make it `async def start(self)`, which yields the same requests (a RedisSpider becomes a scrapy.Spider)"
+        )
 
 
 class Failures:

@@ -89,7 +89,7 @@ class Hand:
     def want(self, *, started: bool) -> Want:
         """Return what to ask the frontier for: no host may take up more than half of the hand."""
         held = Counter(page.host for page in self.pages.values() if not page.started)
-        return Want(self.room, self.size // 2, held, started)
+        return Want(self.room, max(1, self.size // 2), held, started)
 
     @property
     def tokens_ahead(self) -> list[str]:

@@ -17,7 +17,7 @@ from twisted.internet.defer import Deferred
 from crawler import seeds
 from crawler.config import Config
 from crawler.conversation import Conversation
-from crawler.engine_hooks import EngineHooks
+from crawler.engine_hooks import EngineHooks, check_start
 from crawler.errors import NotDataError, SeedbedError
 from crawler.frontier.client import AsyncClients
 from crawler.frontier.frontier import START, UNFILTERED, Frontier, Link, Rules, Turn
@@ -138,6 +138,7 @@ class Scheduler(BaseScheduler):
             refuse(self.crawler, error)
 
     async def _begin(self, spider: Spider) -> None:
+        check_start(spider)
         settings = self.crawler.settings
         config = Config.from_settings(settings)
         self._spider = spider
