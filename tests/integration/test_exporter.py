@@ -123,6 +123,7 @@ def test_the_queue_before_the_frontier_is_told_apart_from_the_frontier(
 
 
 def test_what_is_gone_disappears(redis: Redis, exporter: Exporter) -> None:
+    """Case M2."""
     keys = fill(redis, "shop")
     redis.zrem(keys.workers, "lost")
     assert not [labels for name, labels in scrape(exporter) if ("worker", "lost") in labels]
@@ -184,6 +185,7 @@ def test_a_filters_estimated_error_is_its_measured_error(redis: Redis, exporter:
 
 @pytest.mark.every_redis
 def test_memory_by_part_adds_up_to_what_the_keys_take(redis: Redis, exporter: Exporter) -> None:
+    """Case D4."""
     keys = fill(redis, "shop", parked=300)
     redis.rpush(keys.inbox(0), *(f"--http://host.example/some/path/{i}?page={i * i}" for i in range(20_000)))
     for host in range(100):
@@ -237,6 +239,7 @@ def exporter_of_nothing() -> Iterator[Exporter]:
 
 
 def test_it_recovers_by_itself(eventually: Callable[..., None]) -> None:
+    """Case M2."""
     with (
         EmbeddedRedis() as redis,
         EmbeddedMongo(replica_set="rs0") as mongo,
