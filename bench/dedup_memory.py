@@ -20,9 +20,9 @@ KEY, META = "{bench}:seen", "{bench}:meta"
 ERROR_RATE = 0.001
 BATCH = 512
 ADMIT = f"""{LUA}
-local dedup = {{key = KEYS[1], meta = KEYS[2], mode = ARGV[1], capacity = ARGV[2], error_rate = ARGV[3]}}
+local dedup = dedup_of(KEYS[1], KEYS[2], unpack(ARGV, 1, 4))
 local added = 0
-for _, new in ipairs(admit(dedup, {{unpack(ARGV, 4)}})) do added = added + new end
+for _, new in ipairs(admit(dedup, {{unpack(ARGV, 5)}})) do added = added + new end
 return added
 """
 

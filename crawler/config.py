@@ -82,6 +82,8 @@ class DedupSettings(EnvironmentSettings, frozen=True, kw_only=True, rename="uppe
     dedup: Literal["bloom", "exact", "off"] = "bloom"
     dedup_capacity: Count = 10_000_000
     dedup_error_rate: Ratio = 0.001
+    #: What was seen is forgotten after this time, and a quarter of it at most; 0: never.
+    dedup_ttl_s: Annotated[float, Meta(ge=0)] = 0.0
 
 
 class Config(DedupSettings, frozen=True, kw_only=True, rename="upper"):
@@ -117,6 +119,9 @@ class Config(DedupSettings, frozen=True, kw_only=True, rename="upper"):
     start_urls_dont_filter: bool = True
     #: Deaths of a worker with this seed alone in hand before the seed is set aside.
     frontier_max_deaths: Count = 3
+    #: Pages that a crawl fetches at most, in all and of one host; 0: any number.
+    frontier_max_pages: Size = 0
+    frontier_max_pages_per_host: Size = 0
     #: Whether a worker ends when the whole crawl is complete, or waits for new seeds.
     close_when_complete: bool = True
 

@@ -16,8 +16,7 @@ from crawler.errors import FrontierError
 from crawler.frontier.dedup import LUA, Dedup
 
 _ADMIT = f"""{LUA}
-local dedup = {{key = KEYS[1], meta = KEYS[2], mode = ARGV[1], capacity = ARGV[2], error_rate = ARGV[3]}}
-local new, refused = admit(dedup, {{unpack(ARGV, 4)}})
+local new, refused = admit(dedup_of(KEYS[1], KEYS[2], unpack(ARGV, 1, 4)), {{unpack(ARGV, 5)}})
 if refused then return redis.error_reply(refused) end
 return new
 """
@@ -29,7 +28,7 @@ forget({{key = KEYS[1], meta = KEYS[2]}})
 class BloomDupeFilter(RFPDupeFilter):
     """Note in Redis which requests were seen; of two workers that ask at once, one is told that it is new.
 
-    Settings: DEDUP, DEDUP_CAPACITY and DEDUP_ERROR_RATE as for this project's frontier, the connection's,
+    Settings: DEDUP, DEDUP_CAPACITY, DEDUP_ERROR_RATE and DEDUP_TTL_S as for this project's frontier, the connection's,
     SCHEDULER_DUPEFILTER_KEY and DUPEFILTER_DEBUG as for scrapy-redis, and REQUEST_FINGERPRINTER_CLASS.
     Keys: *key*, and those that begin with it and a colon.
     Raises FrontierError where *key* holds something else, or what was made with other settings.

@@ -1,3 +1,4 @@
+-- dedup_of(key, meta, mode, capacity, error_rate, ttl_ms) -> dedup; the last four as a caller's arguments
 -- admit(dedup, fingerprints) -> {1 or 0 for each: new or seen}, or nil and why not
 -- forget(dedup)                needs key and meta alone, and undoes whatever settings the filter was made with
 --
@@ -7,11 +8,31 @@
 -- | mode           | 'bloom' (BF.* where the server has it, else bitmaps), 'bitmap', 'exact', 'off' |
 -- | capacity       | fingerprints planned for; past them the filter grows                         |
 -- | error_rate     | share of new links that may be taken for seen, over all layers               |
+-- | ttl_ms         | what was seen is forgotten after this time, and a quarter of it at most (0: never) |
+-- | now_ms         | server time                                                                  |
 -- | key            | Bloom filter or set; bitmaps are key:<layer>:<block>                         |
--- | meta           | hash: dedup = what the filter was made for, seen = fingerprints in it         |
+-- | meta           | hash: dedup = what the filter was made for, seen = fingerprints in it,       |
+-- |                | slices = slice=fingerprints of each                                          |
+--
+-- With a ttl_ms each slice of it (_slices.lua) has a filter of its own, key:<slice>, bitmaps key:<slice>:<layer>:<block>,
+-- for its share of the capacity. A link is looked for in the present slice and the four before it, which share the
+-- error rate, and noted in the present one. Older ones are dropped whole.
 --
 -- All reads come before the first write. Redis refuses a script's first write or none (out of memory, wrong type), so
 -- a script that calls admit before it writes anything else does all of its work or nothing.
+local function dedup_of(key, meta, mode, capacity, error_rate, ttl_ms)
+  local time = redis.call('TIME')
+  return {
+    key = key,
+    meta = meta,
+    mode = mode,
+    capacity = tonumber(capacity),
+    error_rate = tonumber(error_rate),
+    ttl_ms = tonumber(ttl_ms),
+    now_ms = time[1] * 1000 + math.floor(time[2] / 1000),
+  }
+end
+
 local admit, forget
 do
   -- A bitmap's string, with its header, just fills one of the allocator's size classes (256 KiB); a new one is zeroed
@@ -81,9 +102,34 @@ do
     redis.call(unpack(command))
   end
 
+  local seen_in = {}
+
+  function seen_in.bitmap(dedup, fingerprints, found)
+    for _, layer in ipairs(layers(dedup, dedup.count)) do
+      for i, fingerprint in ipairs(fingerprints) do found[i] = found[i] or has(layer, fingerprint) end
+    end
+  end
+
+  local function mark(found, first, answers)
+    for i, answer in ipairs(answers) do found[first + i - 1] = found[first + i - 1] or answer == 1 end
+  end
+
+  function seen_in.exact(dedup, fingerprints, found)
+    each_chunk(fingerprints, function(first, last)
+      mark(found, first, redis.call('SMISMEMBER', dedup.key, unpack(fingerprints, first, last)))
+    end)
+  end
+
+  function seen_in.bloom(dedup, fingerprints, found)
+    each_chunk(fingerprints, function(first, last)
+      mark(found, first, redis.call('BF.MEXISTS', dedup.key, unpack(fingerprints, first, last)))
+    end)
+  end
+
   local admit_to = {}
 
-  function admit_to.bitmap(dedup, fingerprints, count)
+  function admit_to.bitmap(dedup, fingerprints)
+    local count = dedup.count
     local filled, new, unseen = layers(dedup, count), {}, {}
     for i, fingerprint in ipairs(fingerprints) do
       local seen = unseen[fingerprint]
@@ -128,8 +174,81 @@ do
   end
 
   local function limits(dedup)
-    if dedup.mode == 'exact' then return '' end
-    return ' capacity=' .. dedup.capacity .. ' error_rate=' .. dedup.error_rate
+    local ttl = dedup.ttl_ms > 0 and ' ttl_ms=' .. string.format('%.0f', dedup.ttl_ms) or ''
+    if dedup.mode == 'exact' then return ttl end
+    return ' capacity=' .. dedup.capacity .. ' error_rate=' .. dedup.error_rate .. ttl
+  end
+
+  local function slice_of(dedup, number, count)
+    return {
+      key = dedup.key .. ':' .. string.format('%.0f', number),
+      number = number,
+      count = count,
+      capacity = math.ceil(dedup.capacity / SLICES),
+      error_rate = dedup.error_rate / (SLICES + 1),
+    }
+  end
+
+  -- The slices that were noted, oldest first.
+  local function slices_of(dedup, noted)
+    local all = {}
+    for number, count in string.gmatch(noted, '(%d+)=(%d+)') do
+      all[#all + 1] = slice_of(dedup, tonumber(number), tonumber(count))
+    end
+    return all
+  end
+
+  local function drop(layout, filter)
+    redis.call('UNLINK', filter.key)
+    if layout == 'bitmap' then
+      for _, layer in ipairs(layers(filter, filter.count)) do
+        for block = 0, layer.blocks - 1 do redis.call('UNLINK', layer.prefix .. block) end
+      end
+    end
+  end
+
+  local function sum(new)
+    local added = 0
+    for i = 1, #new do added = added + new[i] end
+    return added
+  end
+
+  local function admit_to_slices(dedup, layout, fingerprints, noted)
+    local live, expired, present = {}, {}, slice_at(dedup.ttl_ms, dedup.now_ms)
+    local all = slices_of(dedup, noted)
+    -- Where the clock was set back, the youngest slice goes on.
+    if #all > 0 then present = math.max(present, all[#all].number) end
+    for _, slice in ipairs(all) do
+      local list = slice.number >= present - SLICES and live or expired
+      list[#list + 1] = slice
+    end
+    if #live == 0 or live[#live].number < present then live[#live + 1] = slice_of(dedup, present, 0) end
+
+    local found = {}
+    for i = 1, #live - 1 do seen_in[layout](live[i], fingerprints, found) end
+    local asked, new = {}, {}
+    for i, fingerprint in ipairs(fingerprints) do
+      new[i] = 0
+      if not found[i] then asked[#asked + 1] = fingerprint end
+    end
+    local answers, nth = admit_to[layout](live[#live], asked), 0
+    for i = 1, #fingerprints do
+      if not found[i] then
+        nth = nth + 1
+        new[i] = answers[nth]
+      end
+    end
+
+    if sum(answers) == 0 then return new end
+    live[#live].count = live[#live].count + sum(answers)
+    for _, slice in ipairs(expired) do drop(layout, slice) end
+    local left, seen = {}, 0
+    for i, slice in ipairs(live) do
+      left[i] = string.format('%.0f=%d', slice.number, slice.count)
+      seen = seen + slice.count
+    end
+    redis.call('HSET', dedup.meta, 'seen', seen, 'slices', table.concat(left, ' '))
+    return new
   end
 
   local function layout_for(dedup)
@@ -145,7 +264,7 @@ do
       for i = 1, #fingerprints do new[i] = 1 end
       return new
     end
-    local noted = redis.call('HMGET', dedup.meta, 'dedup', 'seen')
+    local noted = redis.call('HMGET', dedup.meta, 'dedup', 'seen', 'slices')
     local made, count = noted[1], tonumber(noted[2] or 0)
     local layout = made and made:match('^%a+')
     if not made then
@@ -160,26 +279,27 @@ do
         limits(dedup) .. '": set that back, or clear what was seen'
     end
 
-    new = admit_to[layout](dedup, fingerprints, count)
-    local added = 0
-    for i = 1, #new do added = added + new[i] end
-    if added > 0 then
-      if not made then redis.call('HSET', dedup.meta, 'dedup', layout .. limits(dedup)) end
-      redis.call('HINCRBY', dedup.meta, 'seen', added)
+    if dedup.ttl_ms > 0 then
+      new = admit_to_slices(dedup, layout, fingerprints, noted[3] or '')
+    else
+      dedup.count = count
+      new = admit_to[layout](dedup, fingerprints)
+      if sum(new) > 0 then redis.call('HINCRBY', dedup.meta, 'seen', sum(new)) end
     end
+    if not made and sum(new) > 0 then redis.call('HSET', dedup.meta, 'dedup', layout .. limits(dedup)) end
     return new
   end
 
   function forget(dedup)
-    local noted = redis.call('HMGET', dedup.meta, 'dedup', 'seen')
-    redis.call('UNLINK', dedup.key)
-    local capacity, error_rate = (noted[1] or ''):match('^bitmap capacity=(%S+) error_rate=(%S+)$')
-    if capacity then
-      local made = {key = dedup.key, capacity = capacity, error_rate = error_rate}
-      for _, layer in ipairs(layers(made, tonumber(noted[2] or 0))) do
-        for block = 0, layer.blocks - 1 do redis.call('UNLINK', layer.prefix .. block) end
-      end
-    end
-    redis.call('HDEL', dedup.meta, 'dedup', 'seen')
+    local made, seen, slices = unpack(redis.call('HMGET', dedup.meta, 'dedup', 'seen', 'slices'))
+    made = made or ''
+    local was = {
+      key = dedup.key,
+      count = tonumber(seen or 0),
+      capacity = tonumber(made:match('capacity=(%S+)') or 0),
+      error_rate = tonumber(made:match('error_rate=(%S+)') or 0),
+    }
+    for _, filter in ipairs(slices and slices_of(was, slices) or {was}) do drop(made:match('^%a+'), filter) end
+    redis.call('HDEL', dedup.meta, 'dedup', 'seen', 'slices')
   end
 end

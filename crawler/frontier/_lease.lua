@@ -39,6 +39,28 @@ local function end_fetch(busy, lease, turn_ms)
   if redis.call('ZSCORE', busy, host) ~= 'inf' then redis.call('ZADD', busy, turn_ms, host) end
 end
 
+-- A crawl's pages: the seeds that were handed out, in all and (where that is limited, so only where it is counted) of
+-- each host.
+local function uncount_page(base, meta, host)
+  redis.call('HINCRBY', meta, 'pages', -1)
+  if redis.call('HEXISTS', base .. 'pages', host) == 1 then redis.call('HINCRBY', base .. 'pages', host, -1) end
+end
+
+-- Begin to count anew. What is in a worker's hands, or was in a dead one's, counts still.
+local function recount_pages(base, meta, workers, suspects)
+  local by_host, pages = redis.call('UNLINK', base .. 'pages') == 1, 0
+  local function count(text)
+    pages = pages + 1
+    if by_host then redis.call('HINCRBY', base .. 'pages', host_of(lease_of(text).seed), 1) end
+  end
+  for _, text in ipairs(redis.call('LRANGE', suspects, 0, -1)) do count(text) end
+  for _, worker in ipairs(redis.call('ZRANGE', workers, 0, -1)) do
+    local leases = redis.call('HGETALL', base .. 'leases:' .. worker)
+    for i = 2, #leases, 2 do count(leases[i]) end
+  end
+  redis.call('HSET', meta, 'pages', pages)
+end
+
 -- Set a seed aside, as "ms priority deaths length-of-reason reason seed". So many are kept; of more, but the number.
 local MOST_DEAD = 100000
 

@@ -31,19 +31,43 @@ local function enqueue(order, base, meta, priorities, priority, seeds)
   end
 end
 
-local function begin_crawl(meta)
-  redis.call('HSET', meta, 'state', 'running', 'began_ms', string.format('%.0f', now_ms()))
+-- Nothing is in anybody's hands then, so pages are counted from 0.
+local function begin_crawl(base, meta)
+  redis.call('HSET', meta, 'state', 'running', 'began_ms', string.format('%.0f', now_ms()), 'pages', 0)
+  redis.call('UNLINK', base .. 'pages')
   redis.call('HINCRBY', meta, 'epoch', 1)
 end
 
 -- Seeds that come after the end of a crawl begin the next one. Else what they lead to would be noted as seen between
 -- two crawls, and the next one would go without it.
-local function wake(meta)
-  if redis.call('HGET', meta, 'state') == 'complete' then begin_crawl(meta) end
+local function wake(base, meta)
+  if redis.call('HGET', meta, 'state') == 'complete' then begin_crawl(base, meta) end
+end
+
+-- Remove all that is queued, but the suspects.
+local function remove_queued(base, meta, priorities, parked)
+  local removed = 0
+  local function remove(list)
+    removed = removed + redis.call('LLEN', list)
+    redis.call('UNLINK', list)
+  end
+  for _, priority in ipairs(redis.call('ZRANGE', priorities, 0, -1)) do
+    remove(base .. 'inbox:' .. priority)
+    redis.call('UNLINK', base .. 'ready:' .. priority)
+  end
+  local hosts = redis.call('HGETALL', parked)
+  for i = 1, #hosts, 2 do
+    for priority in string.gmatch(hosts[i + 1], '[^,]+') do remove(base .. 'host:' .. priority .. ':' .. hosts[i]) end
+  end
+  redis.call('UNLINK', priorities, parked)
+  redis.call('HSET', meta, 'parked', 0)
+  redis.call('HINCRBY', meta, 'removed', removed)
+  return removed
 end
 
 -- Give leases back to the front of the queue, in the order in which they were handed out. The field goes first: a
--- script that frees before it allocates passes a full server.
+-- script that frees before it allocates passes a full server. What is handed out again is counted again; a suspect
+-- stays counted until it is done.
 local function give_back(base, leases, meta, priorities, busy, suspects, tokens)
   table.sort(tokens, by_token)
   local given, now = 0, now_ms()
@@ -56,6 +80,7 @@ local function give_back(base, leases, meta, priorities, busy, suspects, tokens)
         redis.call('LPUSH', suspects, text)
       else
         put_in_front(base, meta, priorities, lease.priority, lease.seed)
+        uncount_page(base, meta, host_of(lease.seed))
       end
       end_fetch(busy, lease, now + lease.delay_ms)
       given = given + 1

@@ -99,7 +99,7 @@ class Controls:
     def clear(self, *, forget: bool) -> int:
         """Remove all that is queued, and what was seen if *forget*; return how many seeds were removed."""
         keys = self._keys
-        names = [keys.meta, keys.priorities, keys.parked, keys.suspects, keys.starts, keys.seen]
+        names = [keys.meta, keys.priorities, keys.parked, keys.suspects, keys.workers, keys.starts, keys.seen]
         return int(self._run("clear", names, [keys.base, int(forget)]))
 
     def dead(self) -> Iterator[DeadSeed]:

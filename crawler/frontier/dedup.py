@@ -7,7 +7,7 @@ from typing import Literal, Self
 from crawler.config import DedupSettings
 
 #: To stand in front of a script that calls `admit` or `forget`; see there for the table that they take.
-LUA = (files(__package__) / "_dedup.lua").read_text(encoding="ascii")
+LUA = "\n".join((files(__package__) / f"_{part}.lua").read_text(encoding="ascii") for part in ("slices", "dedup"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,13 +20,16 @@ class Dedup:
     capacity: int
     #: Share of new links that may be taken for seen.
     error_rate: float
+    #: What was seen is forgotten after this time, and a quarter of it at most; 0: never.
+    ttl_ms: int = 0
 
     @classmethod
     def of(cls, settings: DedupSettings) -> Self:
         """Return what *settings* ask for."""
-        return cls(settings.dedup, settings.dedup_capacity, settings.dedup_error_rate)
+        ttl_ms = int(settings.dedup_ttl_s * 1000)
+        return cls(settings.dedup, settings.dedup_capacity, settings.dedup_error_rate, ttl_ms)
 
     @property
-    def argv(self) -> tuple[str, str, str]:
-        """Return mode, capacity and error rate as arguments of a script."""
-        return self.mode, str(self.capacity), repr(self.error_rate)
+    def argv(self) -> tuple[str, str, str, str]:
+        """Return mode, capacity, error rate and lifetime as arguments of a script."""
+        return self.mode, str(self.capacity), repr(self.error_rate), str(self.ttl_ms)

@@ -155,6 +155,9 @@ class Rules:
     lifo: bool = False
     keep_seen: bool = False
     max_deaths: int = 3
+    #: Pages that a crawl may fetch, in all and of one host; 0: any number.
+    max_pages: int = 0
+    max_host_pages: int = 0
     #: Seeds that a pop looks at beyond those that it hands out.
     scan: int = 512
 
@@ -166,8 +169,10 @@ class Rules:
             dedup=Dedup.of(config),
             lease_ms=int(config.frontier_lease_s * 1000),
             delay_ms=int(settings.getfloat("DOWNLOAD_DELAY") * 1000),
-            keep_seen=config.dedup_keep,
+            keep_seen=config.dedup_keep or config.dedup_ttl_s > 0,
             max_deaths=config.frontier_max_deaths,
+            max_pages=config.frontier_max_pages,
+            max_host_pages=config.frontier_max_pages_per_host,
         )
 
 
@@ -218,7 +223,7 @@ class Frontier:
             int(starting),
             pack(held),
         ]
-        args += rules.dedup.argv
+        args += [*rules.dedup.argv, rules.max_pages]
         was, epoch, generation, missing, project, began_ms = await self._insist(
             lambda: self._one("open", names, args), patient=patient
         )
@@ -323,7 +328,8 @@ class Frontier:
         names = [keys.session(self.worker), keys.workers, keys.meta, keys.priorities, keys.busy, keys.parked]
         names += [keys.suspects, keys.leases(self.worker), keys.delays, keys.starting]
         args = [keys.base, self.worker, *number, want.seeds, rules.delay_ms, want.per_host, rules.scan + want.seeds]
-        return "pop", names, [*args, int(want.started), pack(want.held)]
+        limits = {"pages": rules.max_pages, "host_pages": rules.max_host_pages, "ttl_ms": rules.dedup.ttl_ms}
+        return "pop", names, [*args, int(want.started), pack(want.held), pack(limits)]
 
     @property
     def _order(self) -> str:

@@ -28,7 +28,7 @@ class Keys:
 
     @property
     def meta(self) -> str:
-        """Hash: counters (accepted, done, removed, filtered, parked), state, epoch, what the filter was made for."""
+        """Hash: counters (accepted, done, removed, filtered, parked), state, epoch, pages, what the filter is for."""
         return self("meta")
 
     @property
@@ -90,6 +90,11 @@ class Keys:
     def leases(self, worker: str) -> str:
         """Hash: the seeds that one worker holds, packed, by token."""
         return self(f"leases:{worker}")
+
+    @property
+    def pages(self) -> str:
+        """Hash: host -> how many of its pages this crawl has handed out; kept only while that is limited."""
+        return self("pages")
 
     @property
     def starts(self) -> str:

@@ -1,5 +1,6 @@
 -- open(session, leases, priorities, busy, suspects, workers, starting, meta, seen;
---      base, worker, seq, lease_ms, project, begin, starting, held, mode, capacity, error_rate)
+--      base, worker, seq, lease_ms, project, begin, starting, held, mode, capacity, error_rate, ttl_ms,
+--      max_pages)
 --   -> {was, epoch, generation, missing, project, began_ms}
 --
 -- Begin a session, or begin it again after it was lost: this worker's leases that it no longer holds go back to the
@@ -15,17 +16,18 @@
 -- | suspects             | list | seeds to be run alone                                 |
 -- | workers              | zset | worker -> lease deadline, ms                          |
 -- | starting             | set  | workers still giving start requests                   |
--- | meta                 | hash | state, project, epoch, began_ms, generation, parked   |
+-- | meta                 | hash | state, project, epoch, began_ms, generation, parked, pages, max_pages |
 -- | seen                 |      | the dedup's own                                       |
 -- | base inbox:<p>       | list | seeds of priority p                                   |
 -- | base host:<p>:<host> | list | parked seeds of one host                              |
+-- | base pages           | hash | host -> pages of it that this crawl handed out        |
 local session, leases, priorities, busy, suspects, workers, starting, meta, seen = unpack(KEYS)
 local base, worker, seq, lease_ms, project = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
 local begin, has_starts, held = ARGV[6] == '1', ARGV[7] == '1', cmsgpack.unpack(ARGV[8])
 
 local owner = redis.call('HGET', meta, 'project')
 if owner and owner ~= project then return {-2, 0, 0, {}, owner, 0} end
-local dedup = {mode = ARGV[9], capacity = tonumber(ARGV[10]), error_rate = tonumber(ARGV[11]), key = seen, meta = meta}
+local dedup = dedup_of(seen, meta, unpack(ARGV, 9, 12))
 local _, refused = admit(dedup, {})
 if refused then return redis.error_reply(refused) end
 
@@ -33,8 +35,9 @@ redis.call('HDEL', leases, '') -- frees nothing, but a script that begins so is 
 local state = redis.call('HGET', meta, 'state')
 if not state or (begin and state == 'complete') then
   redis.call('HSET', meta, 'project', project)
-  begin_crawl(meta)
+  begin_crawl(base, meta)
 end
+if begin then redis.call('HSET', meta, 'max_pages', ARGV[13]) end -- for those who look
 
 local known, lost = {}, {}
 for _, token in ipairs(held) do known[token] = true end
@@ -56,4 +59,5 @@ redis.call('HSET', session, 'seq', seq, 'popped', 0, 'opened', seq, 'was', was)
 redis.call('ZADD', workers, now_ms() + lease_ms, worker)
 if has_starts then redis.call('SADD', starting, worker) end
 local epoch, generation, began_ms = unpack(redis.call('HMGET', meta, 'epoch', 'generation', 'began_ms'))
-return {tonumber(was), tonumber(epoch or 0), tonumber(generation or 0), missing, project, tonumber(began_ms or 0)}
+generation = tonumber(generation or 0) + slice_at(dedup.ttl_ms, dedup.now_ms)
+return {tonumber(was), tonumber(epoch or 0), generation, missing, project, tonumber(began_ms or 0)}

@@ -1,15 +1,21 @@
 -- pop(session, workers, meta, priorities, busy, parked, suspects, leases, delays, starting;
---     base, worker, seq, after_pop, want, delay_ms, per_host, scan, started, held) -> {turn, generation, state, leases, idle}
+--     base, worker, seq, after_pop, want, delay_ms, per_host, scan, started, held, limits)
+--   -> {turn, generation, state, leases, idle}
 --
 -- Hand out up to `want` seeds under this worker's leases: of those whose host may be fetched now, the highest priority
 -- first; within a host in order; of hosts of equal standing the one that has waited longest. A seed whose host must
 -- wait, or of which this worker holds enough, is set apart in that host's own list ("parked"), `scan` of them a call
 -- at most. O(want + scan + priorities).
 --
+-- limits: `pages` and `host_pages` are how many seeds this crawl may hand out, in all and of one host (0: any number).
+-- Those beyond are removed as soon as it is their turn, so that the crawl ends. What comes back without having been
+-- worked on is counted when it is handed out again. `ttl_ms` is the dedup's: generation changes when anything that was
+-- seen is forgotten.
+--
 -- | key                  | type | meaning                                                     |
 -- | session              | hash | the worker's last call                                      |
 -- | workers              | zset | worker -> lease deadline, ms                                |
--- | meta                 | hash | state, generation, parked, tester, testing                  |
+-- | meta                 | hash | state, generation, parked, tester, testing, pages, removed  |
 -- | priorities           | zset | the priorities that have an inbox or ready hosts            |
 -- | busy                 | zset | hosts that wait, by their next turn                         |
 -- | parked               | hash | host -> the priorities of its parked seeds, comma-separated |
@@ -21,6 +27,7 @@
 -- | base host:<p>:<host> | list | parked seeds of one host                                    |
 -- | base ready:<p>       | zset | hosts with parked seeds whose turn has come, by when it did |
 -- | base leases:<w>      | hash | leases of every worker (counted when there is no work)      |
+-- | base pages           | hash | host -> pages of it that this crawl handed out, if limited  |
 --
 -- held: host -> seeds of it that this worker holds already. leases: token, priority, delay_ms, seed, …
 -- idle (only when nothing was handed out): queued, leased, starting, ms until a host's turn (-1: none waits), drain.
@@ -28,12 +35,12 @@
 local session, workers, meta, priorities, busy, parked, suspects, leases, delays, starting = unpack(KEYS)
 local base, worker, seq, after_pop, want = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
 local default_ms, per_host, scan = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
-local started, held = ARGV[9] == '1', cmsgpack.unpack(ARGV[10])
+local started, held, limits = ARGV[9] == '1', cmsgpack.unpack(ARGV[10]), cmsgpack.unpack(ARGV[11])
 
 local turn = turn_of(session, seq, after_pop, true)
-local state, generation, tester, testing =
-  unpack(redis.call('HMGET', meta, 'state', 'generation', 'tester', 'testing'))
-state, generation = state or 'new', tonumber(generation or 0)
+local state, generation, tester, testing, pages =
+  unpack(redis.call('HMGET', meta, 'state', 'generation', 'tester', 'testing', 'pages'))
+state, generation = state or 'new', tonumber(generation or 0) + slice_at(limits.ttl_ms, now_ms())
 
 local handed, fields, count = {}, {}, 0
 local function show(token, priority, delay_ms, seed)
@@ -108,14 +115,26 @@ if state ~= 'paused' then
 end
 
 local scanned = 0
+if limits.pages > 0 and state ~= 'paused' then
+  want = math.min(want, limits.pages - (pages or 0))
+  if want <= 0 and redis.call('EXISTS', priorities, parked) > 0 then remove_queued(base, meta, priorities, parked) end
+end
 if state ~= 'paused' and not drain then
   local change_of_parked = 0
   local holding = 0
   for _ in pairs(held) do holding = holding + 1 end
 
+  local removed, pages_of = 0, {}
+  local function pages_left(host)
+    if limits.host_pages == 0 then return want end
+    pages_of[host] = pages_of[host] or tonumber(redis.call('HGET', base .. 'pages', host) or 0)
+    return limits.host_pages - pages_of[host]
+  end
+
   local function give(priority, host, seed)
     if not held[host] then holding = holding + 1 end
     held[host] = (held[host] or 0) + 1
+    if limits.host_pages > 0 then pages_of[host] = redis.call('HINCRBY', base .. 'pages', host, 1) end
     hand_out(priority, host, seed, 0, 0)
   end
 
@@ -167,10 +186,17 @@ if state ~= 'paused' and not drain then
       if redis.call('ZSCORE', busy, host) then -- it waits again; `busy` alone says when it is ready
         redis.call('ZREM', ready, host)
         moved = true
+      elseif pages_left(host) <= 0 then
+        local list = base .. 'host:' .. priority .. ':' .. host
+        removed = removed + redis.call('LLEN', list)
+        change_of_parked = change_of_parked - redis.call('LLEN', list)
+        redis.call('UNLINK', list)
+        unpark(priority, host)
+        moved = true
       elseif room_for(host) > 0 then
         moved = true
         local has_delay = delay_of(host) > 0
-        local most = has_delay and 1 or math.min(share, room_for(host), want - count)
+        local most = has_delay and 1 or math.min(share, room_for(host), pages_left(host), want - count)
         local seeds = redis.call('LPOP', base .. 'host:' .. priority .. ':' .. host, most) or {}
         for _, seed in ipairs(seeds) do give(priority, host, seed) end
         change_of_parked = change_of_parked - #seeds
@@ -198,7 +224,9 @@ if state ~= 'paused' and not drain then
       for _, seed in ipairs(seeds) do
         local host = host_of(seed)
         local seeds_apart = apart[host]
-        if seeds_apart then
+        if pages_left(host) <= 0 then
+          removed = removed + 1
+        elseif seeds_apart then
           seeds_apart[#seeds_apart + 1] = seed
         elseif room_for(host) > 0
           and (plain or not redis.call('ZSCORE', busy, host) and redis.call('HEXISTS', parked, host) == 0) then
@@ -228,6 +256,8 @@ if state ~= 'paused' and not drain then
     priority = redis.call('ZREVRANGEBYSCORE', priorities, '(' .. priority, '-inf', 'LIMIT', 0, 1)[1]
   end
   if change_of_parked ~= 0 then redis.call('HINCRBY', meta, 'parked', change_of_parked) end
+  if removed > 0 then redis.call('HINCRBY', meta, 'removed', removed) end
+  if count > 0 then redis.call('HINCRBY', meta, 'pages', count) end
 end
 
 if count > 0 then

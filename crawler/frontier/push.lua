@@ -1,4 +1,5 @@
--- push(session, meta, priorities, starts, seen; base, seq, after_pop, order, mode, capacity, error_rate, links)
+-- push(session, meta, priorities, starts, seen; base, seq, after_pop, order, mode, capacity, error_rate, ttl_ms,
+--      links)
 --   -> {turn, accepted, filtered}
 --
 -- Enqueue what the filter has not seen, in one atomic step with noting it as seen. After the end of a crawl that begins
@@ -17,8 +18,7 @@
 -- 2: neither checked nor noted).
 local session, meta, priorities, starts, seen = unpack(KEYS)
 local base, seq, after_pop, order = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
-local dedup = {mode = ARGV[5], capacity = tonumber(ARGV[6]), error_rate = tonumber(ARGV[7]), key = seen, meta = meta}
-local links = cmsgpack.unpack(ARGV[8])
+local dedup, links = dedup_of(seen, meta, unpack(ARGV, 5, 8)), cmsgpack.unpack(ARGV[9])
 
 local turn = turn_of(session, seq, after_pop, false)
 if turn ~= NEXT then return {turn, 0, 0} end
@@ -61,7 +61,7 @@ end
 for _, priority in ipairs(levels) do
   enqueue(order, base, meta, priorities, string.format('%.0f', priority), batches[priority])
 end
-if accepted > 0 then wake(meta) end
+if accepted > 0 then wake(base, meta) end
 redis.call('HINCRBY', meta, 'accepted', accepted)
 redis.call('HINCRBY', meta, 'filtered', filtered)
 redis.call('HSET', session, 'seq', seq, 'popped', 0)

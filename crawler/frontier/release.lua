@@ -12,9 +12,10 @@
 -- | suspects             | list | seeds to be run alone                            |
 -- | workers              | zset | worker -> lease deadline, ms                     |
 -- | starting             | set  | workers still giving start requests              |
--- | meta                 | hash | parked, tester, testing                          |
+-- | meta                 | hash | parked, pages, tester, testing                   |
 -- | base inbox:<p>       | list | seeds of priority p                              |
 -- | base host:<p>:<host> | list | parked seeds of one host                         |
+-- | base pages           | hash | host -> pages of it that this crawl handed out   |
 local session, leases, priorities, busy, suspects, workers, starting, meta = unpack(KEYS)
 local base, worker, seq, after_pop, mode = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5]
 local tokens = cmsgpack.unpack(ARGV[6])

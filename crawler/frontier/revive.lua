@@ -24,5 +24,5 @@ for i = 3, #ARGV do
     taken = taken + 1
   end
 end
-if retry and taken > 0 then wake(meta) end
+if retry and taken > 0 then wake(base, meta) end
 return taken

@@ -47,6 +47,8 @@ return cjson.encode({
   done = count('done'),
   dead = redis.call('HLEN', dead),
   removed = count('removed'),
+  pages = count('pages'),
+  max_pages = count('max_pages'),
   filtered = count('filtered'),
   parked = count('parked'),
   suspects = waiting,

@@ -18,6 +18,10 @@ class Status(msgspec.Struct, frozen=True):
     done: int
     dead: int
     removed: int
+    #: Handed out in this crawl, those left out that came back without having been worked on.
+    pages: int
+    #: As many may be; 0: any number.
+    max_pages: int
     #: Links that the dedup refused.
     filtered: int
     #: Of the queued: those set apart because their host waits.

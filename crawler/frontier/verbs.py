@@ -8,15 +8,15 @@ from importlib.resources import files
 
 #: The pieces that stand in front of a verb's own file.
 PARTS = {
-    "push": ("_session", "_lease", "_queue", "_dedup"),
-    "pop": ("_session", "_lease", "_queue"),
+    "push": ("_session", "_lease", "_queue", "_slices", "_dedup"),
+    "pop": ("_session", "_lease", "_queue", "_slices"),
     "complete": ("_session", "_lease", "_queue"),
     "release": ("_session", "_lease", "_queue"),
-    "open": ("_lease", "_queue", "_dedup"),
+    "open": ("_lease", "_queue", "_slices", "_dedup"),
     "extend": ("_lease",),
     "reclaim": ("_lease",),
-    "finish": ("_dedup",),
-    "clear": ("_dedup",),
+    "finish": ("_slices", "_dedup"),
+    "clear": ("_lease", "_queue", "_slices", "_dedup"),
     "revive": ("_lease", "_queue"),
     "status": (),
     "take": ("_lease",),

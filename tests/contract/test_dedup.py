@@ -20,8 +20,8 @@ pytestmark = pytest.mark.every_redis
 
 SEEN, META = "{shop}:seen", "{shop}:meta"
 SCRIPT = f"""{LUA}
-local dedup = {{key = KEYS[1], meta = KEYS[2], mode = ARGV[1], capacity = ARGV[2], error_rate = ARGV[3]}}
-local new, refused = admit(dedup, {{unpack(ARGV, 4)}})
+local dedup = dedup_of(KEYS[1], KEYS[2], unpack(ARGV, 1, 4))
+local new, refused = admit(dedup, {{unpack(ARGV, 5)}})
 return refused and redis.error_reply(refused) or new
 """
 FORGET = f"{LUA} forget({{key = KEYS[1], meta = KEYS[2]}})"
@@ -98,7 +98,7 @@ def test_d11_d12_a_fingerprint_may_be_anything(admit: Admit, dedup: Dedup) -> No
 
 
 def test_a_call_of_many_thousands_is_one_call(client: Redis, dedup: Dedup) -> None:
-    script = client.register_script(SCRIPT.replace("{unpack(ARGV, 4)}", "cmsgpack.unpack(ARGV[4])"))
+    script = client.register_script(SCRIPT.replace("{unpack(ARGV, 5)}", "cmsgpack.unpack(ARGV[5])"))
     packed = b"\xdc\x23\x28" + b"".join(b"\xa4%04d" % number for number in range(9000))
     assert sum(script(keys=[SEEN, META], args=[*dedup.argv, packed])) > 8990
     assert sum(script(keys=[SEEN, META], args=[*dedup.argv, packed])) == 0
@@ -266,3 +266,95 @@ def test_bloom_takes_bitmaps_where_the_server_has_no_bloom_filters(redis_server:
             assert admit(Dedup("bloom", 1000, 0.001), fingerprints(0, 3)) == [1, 1, 1]
             assert admit(Dedup("bloom", 1000, 0.001), fingerprints(1, 4)) == [0, 0, 1]
             assert client.hget(META, "dedup") == b"bitmap capacity=1000 error_rate=0.001"
+
+
+# -- what is forgotten after a time
+
+TTL_MS = 4000
+AT = SCRIPT.replace("local new", "dedup.now_ms = tonumber(ARGV[5])\nlocal new").replace(
+    "unpack(ARGV, 5)", "unpack(ARGV, 6)"
+)
+
+AdmitAt = Callable[[Dedup, int, Sequence[bytes]], list[int]]
+
+
+@pytest.fixture
+def admit_at(client: Redis) -> AdmitAt:
+    script = client.register_script(AT)
+
+    def admit(dedup: Dedup, now_ms: int, items: Sequence[bytes]) -> list[int]:
+        new: list[int] = script(keys=[SEEN, META], args=[*dedup.argv, 10**12 + now_ms, *items])
+        return new
+
+    return admit
+
+
+@pytest.mark.parametrize("seen_ms", [0, 1, 500, 999])
+def test_d10_what_was_seen_is_forgotten_after_its_time_and_a_quarter_at_most(
+    admit_at: AdmitAt, dedup: Dedup, seen_ms: int
+) -> None:
+    dedup = replace(dedup, ttl_ms=TTL_MS)
+    (one,) = fingerprints(0, 1)
+    assert admit_at(dedup, seen_ms, [one, one]) == [1, 0]
+    for now_ms in (seen_ms + 1, 1000, 2500, seen_ms + TTL_MS, 4999):
+        assert admit_at(dedup, now_ms, [one]) == [0]
+    assert admit_at(dedup, 5000, [one]) == [1]
+    assert admit_at(dedup, 5000, [one]) == [0]
+
+
+def test_slices_are_dropped_whole_and_the_books_say_what_is_left(
+    admit_at: AdmitAt, client: Redis, dedup: Dedup
+) -> None:
+    dedup = replace(dedup, ttl_ms=TTL_MS)
+    for number in range(30):
+        now_ms = 700 * number
+        admit_at(dedup, now_ms, fingerprints(40 * number, 40 * number + 60))  # 20 of which the next one sees again
+        first = max(0, now_ms // 1000 - 4)
+        slices = {key.decode().split(":")[2] for key in client.scan_iter(f"{SEEN}*")}
+        assert slices <= {str(10**9 + slice_) for slice_ in range(first, now_ms // 1000 + 1)}
+    noted: dict[bytes, bytes] = client.hgetall(META)  # type: ignore[assignment]
+    counts = [int(part.partition(b"=")[2]) for part in noted[b"slices"].split()]
+    assert sum(counts) == int(noted[b"seen"])
+    assert 5 * 40 <= sum(counts) <= 8 * 40
+    forget(client)
+    assert client.dbsize() == 0
+
+
+def test_slices_grow_within_the_error_rate(admit_at: AdmitAt, client: Redis, dedup: Dedup) -> None:
+    dedup = replace(dedup, capacity=4000, ttl_ms=TTL_MS)
+    new = 0
+    for number in range(100):  # 20 times what a slice is planned for, over all that are looked at
+        new += sum(admit_at(dedup, 50 * number, fingerprints(500 * number, 500 * number + 500)))
+    assert 50_000 * (1 - 0.0011) <= new <= 50_000
+    assert sum(admit_at(dedup, 4999, fingerprints(0, 50_000)[::50])) == 0
+
+
+def test_a_clock_that_was_set_back_forgets_nothing(admit_at: AdmitAt, dedup: Dedup) -> None:
+    dedup = replace(dedup, ttl_ms=TTL_MS)
+    one, two = fingerprints(0, 2)
+    assert admit_at(dedup, 9000, [one]) == [1]
+    assert admit_at(dedup, 100, [one, two]) == [0, 1]
+    assert admit_at(dedup, 9500, [one, two]) == [0, 0]
+    assert admit_at(dedup, 13_999, [one, two]) == [0, 0]
+
+
+@pytest.mark.parametrize("ttl_ms", [0, 2 * TTL_MS])
+def test_another_lifetime_is_refused_until_it_is_forgotten(
+    admit: Admit, client: Redis, dedup: Dedup, ttl_ms: int
+) -> None:
+    admit(replace(dedup, ttl_ms=TTL_MS), fingerprints(0, 3))
+    other = replace(dedup, ttl_ms=ttl_ms)
+    with pytest.raises(ResponseError, match=r'was made for ".* ttl_ms=4000" and can\'t serve ".*": set that back, or'):
+        admit(other, fingerprints(0, 3))
+    forget(client)
+    assert admit(other, fingerprints(0, 3)) == [1, 1, 1]
+
+
+def test_a_refused_call_with_slices_has_done_nothing(admit_at: AdmitAt, client: Redis, dedup: Dedup) -> None:
+    dedup = replace(dedup, ttl_ms=TTL_MS)
+    admit_at(dedup, 0, fingerprints(0, 10))
+    before = client.hgetall(META)
+    with full(client), pytest.raises((OutOfMemoryError, ResponseError), match="maxmemory"):
+        admit_at(dedup, 7000, fingerprints(0, 20))
+    assert client.hgetall(META) == before
+    assert admit_at(dedup, 4500, fingerprints(5, 20)) == [0] * 5 + [1] * 10
