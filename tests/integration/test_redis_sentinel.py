@@ -110,7 +110,7 @@ async def test_a_master_that_becomes_a_replica_is_left() -> None:
 def test_a_crawl_goes_on_at_a_replica_that_lags(
     worker: Start, ended: Callable[..., None], eventually: Callable[..., None], environ: dict[str, str]
 ) -> None:
-    """Pages that were acknowledged after replication broke are fetched again, and every page is stored once."""
+    """Case R2: pages that were acknowledged after replication broke are fetched again, and each page is stored once."""
     with WatchedPair() as pair, shop_crawl(worker, environ, pair.url) as crawl:
         eventually(lambda: crawl.done > 30, 60)
         pair.cut()

@@ -118,22 +118,6 @@ class FailingPipeline:
         raise ZeroDivisionError
 
 
-class PlainSpider(Spider):
-    """Use none of this: Scrapy's own scheduler, in the same project."""
-
-    name = "plain"
-    custom_settings: ClassVar[dict[str, Any]] = {  # type: ignore[misc]
-        "SCHEDULER": "scrapy.core.scheduler.Scheduler",
-        "DUPEFILTER_CLASS": "scrapy.dupefilters.RFPDupeFilter",
-    }
-
-    def __init__(self, url: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.start_urls = [url]
-
-    parse = FollowSpider.parse
-
-
 class OldSpider(Spider):
     """Begin as spiders did before Scrapy 2.13."""
 

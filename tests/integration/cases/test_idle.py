@@ -1,4 +1,4 @@
-"""Workers without work: they wait for each other, ask seldom, and end together; and a plain spider needs none of it."""
+"""Workers without work: they wait for each other, ask seldom, and end together."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from collections.abc import Callable
 from redis import Redis
 
 from bench.demo.worker import WorkerProcess
-from bench.servers.process import free_port
 from crawler.frontier.controls import Controls
 from crawler.frontier.keys import Keys
 from crawler.frontier.verbs import verb
@@ -80,10 +79,3 @@ def test_idle_workers_seldom_ask(worker: Start, eventually: Eventually, client: 
             if len(beats) == 4 and min(beats.values()) >= 5:
                 break
     assert 4 <= asked.total() < 4 * 4 * 6, asked
-
-
-def test_a_plain_spider_of_the_project_runs_without_redis(pages: Pages, worker: Start, ended: Ended) -> None:
-    """Case I11: a spider with Scrapy's own scheduler does not care whether Redis is there."""
-    pages.links = {"/": ["/a", "/b"]}
-    ended(worker("plain", "-a", f"url={pages.origin}/", REDIS_URL=f"redis://127.0.0.1:{free_port()}/0"))
-    assert sorted(pages.paths) == ["/", "/a", "/b"]

@@ -1,4 +1,4 @@
-"""Whatever dies or goes away in the middle of a crawl, each request is crawled; slow ones hold up nobody."""
+"""Whichever worker dies or is stopped in the middle of a crawl, each request is crawled; slow ones hold up nobody."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from redis import Redis
 
-from bench.demo.worker import ROOT, WorkerProcess
+from bench.demo.worker import WorkerProcess
 from bench.servers import EmbeddedRedis
 from crawler.frontier.controls import Controls
 from crawler.frontier.keys import Keys
@@ -85,31 +85,6 @@ def test_workers_that_are_replaced_one_after_another(
     status = status_of(client, "follow")
     assert (status.accepted, status.done, status.unbalanced) == (421, 421, 0)
     assert status.workers_lost == 2
-
-
-def test_redis_dies_in_the_middle_and_comes_back(
-    pages: Pages, worker: Start, ended: Ended, eventually: Eventually
-) -> None:
-    """Case L16: the workers wait for it, and go on; nothing is lost, though its last moments may be."""
-    pages.links = {"/": [f"/page{n}" for n in range(400)]}
-    with EmbeddedRedis(config_file=ROOT / "redis.conf") as server:
-        with Redis.from_url(server.url) as client:
-            client.rpush("follow:start_urls", f"{pages.origin}/")
-        pages.hold = pages.wait_for_budget
-        pages.allow(150)
-        workers = [worker("follow", REDIS_URL=server.url) for _ in range(2)]
-        eventually(lambda: pages.answered.total() == 150, 60)
-        server.kill()
-        pages.allow(50)
-        eventually(lambda: all("can't be reached" in process.log.read_text() for process in workers), 60)
-        assert [process.exit_code for process in workers] == [None, None]
-        server.start()
-        pages.allow(10_000)
-        ended(*workers)
-        with Redis.from_url(server.url) as client:
-            status = status_of(client, "follow")
-    assert set(pages.answered) == {"/", *pages.links["/"]}
-    assert (status.queued, status.leased, status.dead, status.unbalanced) == (0, 0, 0, 0)
 
 
 def test_what_was_left_and_what_is_new_are_both_crawled(
