@@ -108,7 +108,7 @@ def test_an_item_that_failed_is_made_again_by_the_next_crawl(
 def test_a_page_that_was_seen_is_crawled_again_for_the_asking(
     pages: Pages, worker: Start, ended: Ended, eventually: Eventually, client: Redis
 ) -> None:
-    """Case O4: by dont_filter, by an entry of a start key, and by forgetting what was seen."""
+    """Cases O4, K2: by dont_filter, by an entry of a start key, and by forgetting what was seen, which has its keys."""
     pages.links = {"/": ["/a", "/a", "/b?again", "/b?again"]}
     client.rpush("follow:start_urls", f"{pages.origin}/")
     worker("follow", CLOSE_WHEN_COMPLETE="false")
@@ -116,10 +116,14 @@ def test_a_page_that_was_seen_is_crawled_again_for_the_asking(
     client.rpush("follow:start_urls", f"{pages.origin}/a")
     eventually(lambda: pages.answered["/a"] == 2, 60)
 
-    controls = Controls(client, Keys.of("follow"), "the tests' Redis")
+    keys = Keys.of("follow")
+    controls = Controls(client, keys, "the tests' Redis")
     client.rpush("follow:start_urls", f"{pages.origin}/")
     eventually(lambda: pages.answered["/b?again"] == 4 and controls.status().is_complete, 60)
     assert pages.answered["/a"] == 2
+    assert client.hmget(keys.meta, "dedup", "seen") == [b"bloom capacity=10000000 error_rate=0.001", b"1"]
+    assert {client.type(key) for key in client.scan_iter(f"{keys.seen}*")} in ({b"MBbloom--"}, {b"string"})
     controls.clear(forget=True)
+    assert client.keys(f"{keys.seen}*") == []
     client.rpush("follow:start_urls", f"{pages.origin}/")
     eventually(lambda: pages.answered["/a"] == 3, 60)
