@@ -4,6 +4,7 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Awaitable
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Self
 from weakref import WeakKeyDictionary
@@ -24,6 +25,9 @@ from crawler.storage.writer import Writer
 
 logger = logging.getLogger(__name__)
 
+#: How often what waits for room looks whether the worker is to stop.
+STOP_POLL_S = 0.5
+
 
 class Storage:
     """Store pages and items in MongoDB, in batches, without ever making the event loop wait.
@@ -38,6 +42,7 @@ class Storage:
         self._buffer: Buffer | None = None
         self._writer: Writer | None = None
         self._under_way: WeakKeyDictionary[Any, _PageUnderWay] = WeakKeyDictionary()
+        self._room: asyncio.Task[None] | None = None
         #: Stands for the crawl where the scheduler knows of none.
         self._run = uuid.uuid4().hex
         for handler, signal in (
@@ -158,12 +163,24 @@ class Storage:
             logger.warning("Set aside an item of %s that can't be stored: %s", source.url or "no page", error)
             document = reject_item(item, source, str(error))
         self._put(document)
+        if not self.full:
+            return None
         # A callback that never ends is not the scheduler's to stop: it waits here.
-        return self._buffer.wait_for_room() if self._buffer is not None and self._buffer.is_full else None
+        if self._room is None or self._room.done():
+            self._room = asyncio.create_task(self._wait_for_room())
+        return asyncio.shield(self._room)
 
     def _on_item_lost(self, item: Any, response: Any) -> None:
         if response is not None:
             self._page_of(response).places.take(item)
+
+    async def _wait_for_room(self) -> None:
+        """Wait until the buffer has room; but no longer for a MongoDB that is away once the worker is to stop."""
+        while self._buffer is not None and self._writer is not None and self._buffer.is_full:
+            if self._writer.is_away and not self._crawler.crawling:
+                return
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._buffer.wait_for_room(), STOP_POLL_S)
 
     def _on_failure(self, error: BaseException) -> None:
         logger.critical("The storage can't go on; its pages will be fetched again", exc_info=error)

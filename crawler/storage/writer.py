@@ -81,6 +81,11 @@ class Writer:
         self._count("flushes", 1)
         self._count("flush_seconds", time.monotonic() - begin_s)
 
+    @property
+    def is_away(self) -> bool:
+        """Tell whether MongoDB did not take the batch that it was given last."""
+        return self._away_since is not None
+
     async def close(self) -> None:
         """Close the connection."""
         self._encoder.shutdown(wait=False)

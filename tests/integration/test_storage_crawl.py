@@ -33,6 +33,8 @@ class Site(http.server.ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Page)
         self.served: Counter[str] = Counter()
         self.gate = threading.Event()
+        self.flood_gate = threading.Event()
+        self.flood_gate.set()
 
     @property
     def url(self) -> str:
@@ -47,6 +49,8 @@ class Page(http.server.BaseHTTPRequestHandler):
         kind, _, number = self.path[1:].partition("/")
         if number.isdigit() and int(number) >= 10:
             self.server.gate.wait(60)
+        elif number == "flood":
+            self.server.flood_gate.wait(60)
         status = 404 if kind in {"missing", "asked", "filtered"} else 302 if kind == "moved" else 200
         self._answer(status, f"<title>{kind}</title>".encode())
 
@@ -76,6 +80,7 @@ def site() -> Iterator[Site]:
             yield server
         finally:
             server.gate.set()
+            server.flood_gate.set()
             server.shutdown()
             thread.join()
 
@@ -183,6 +188,29 @@ def test_the_crawl_goes_on_while_mongodb_stands_still(
     with MongoClient[dict[str, Any]](own_mongo.url) as client:
         assert client["crawl"]["raw_pages"].count_documents({}) == 100
         assert client["crawl"]["items"].count_documents({}) == 100
+
+
+def test_a_worker_whose_buffer_is_full_stops_although_mongodb_is_away(
+    site: Site, own_mongo: EmbeddedMongo, tmp_path: Path, eventually: Callable[..., None]
+) -> None:
+    progress = tmp_path / "progress"
+    site.flood_gate.clear()
+    settings = {"STORE_FLUSH_S": "0.1", "STORE_BUFFER_BYTES": "1000000", "STORE_CLOSE_S": "1", "STORE_CONNECT_S": "1"}
+    with crawl(own_mongo.url, "crawl", f"url={site.url}", "pages=60", f"flood={progress}", **settings) as process:
+        eventually(lambda: site.served.total() >= 10, 60)
+        own_mongo.kill()
+        site.flood_gate.set()
+        eventually(lambda: progress.exists() and int(progress.read_text() or 0) >= 100, 60)
+        site.gate.set()
+        process.send_signal(signal.SIGTERM)
+        log = ended(process)
+    assert "their pages will be fetched again" in log
+
+
+def test_a_crawl_without_storage_needs_no_mongodb(site: Site) -> None:
+    site.gate.set()
+    with crawl("mongodb://127.0.0.1:1", "crawl", f"url={site.url}", "pages=20", STORAGE="false") as process:
+        assert "'item_scraped_count': 20" in ended(process)
 
 
 def test_a_callback_without_end_waits_for_room(
