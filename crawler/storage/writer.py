@@ -134,8 +134,8 @@ class Writer:
     async def _set_aside(self, refused: Refusals) -> None:
         notes = [reject_document(document, why) for document, why in refused if document.collection != REJECTS]
         if notes:
-            self._count("rejected", len(notes))
             await self._store(REJECTS, notes)
+            self._count("rejected", len(notes))
 
     def _count_stored(self, collection: str, documents: int) -> None:
         names = {RAW_PAGES: "pages_stored", REJECTS: "rejected"}

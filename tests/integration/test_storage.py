@@ -9,7 +9,7 @@ import os
 import random
 import signal
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -270,9 +270,9 @@ def _hostile(draw: random.Random, depth: int) -> Any:
 
 
 @pytest.fixture
-def own_mongo() -> Any:
+def own_mongo(mongo_server: EmbeddedMongo) -> Iterator[EmbeddedMongo]:
     """Give a server that a test may kill."""
-    with EmbeddedMongo(replica_set="rs0") as server:
+    with EmbeddedMongo(mongo_server.program, replica_set="rs0") as server:
         yield server
 
 

@@ -160,9 +160,9 @@ def test_what_waits_in_the_buffer_is_stored_when_a_worker_stops(
 
 
 @pytest.fixture
-def own_mongo() -> Iterator[EmbeddedMongo]:
+def own_mongo(mongo_server: EmbeddedMongo) -> Iterator[EmbeddedMongo]:
     """Give a server that a test may stop."""
-    with EmbeddedMongo(replica_set="rs0") as server:
+    with EmbeddedMongo(mongo_server.program, replica_set="rs0") as server:
         yield server
 
 

@@ -43,8 +43,8 @@ class SecuredMongo(EmbeddedMongo):
 
 
 @pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredMongo]:
-    with SecuredMongo(data_dir=tmp_path_factory.mktemp("mongo")) as server:
+def secured(mongo_server: EmbeddedMongo, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredMongo]:
+    with SecuredMongo(mongo_server.program, data_dir=tmp_path_factory.mktemp("mongo")) as server:
         done = setup(server.url, keyed(server))
         assert done.returncode == 0, done.stdout + done.stderr
         yield server
