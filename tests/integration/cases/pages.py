@@ -99,6 +99,7 @@ class Pages(http.server.ThreadingHTTPServer):
 
 class _Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # head and body are sent apart; the body would wait 40 ms for the head's receipt
     server: Pages
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name

@@ -48,7 +48,7 @@ def test_breadth_or_depth_first(pages: Pages, worker: Start, ended: Ended, clien
     pages.links = {"/": [f"/1/{n}" for n in range(40)]}
     pages.links |= {f"/{depth}/{n}": [f"/{depth + 1}/{n}"] for depth in (1, 2) for n in range(40)}
     client.rpush("follow:start_urls", f"{pages.origin}/")
-    own = {"CONCURRENT_REQUESTS": "1", "FRONTIER_PREFETCH": "4", "FRONTIER_FLUSH_S": "0.01"}
+    own = {"CONCURRENT_REQUESTS": "1", "FRONTIER_FLUSH_S": "0.01"}
     ended(worker("follow", "-s", f"DEPTH_PRIORITY={depth_priority}", **own))
     depths = [path[1] for path in pages.paths[1:]]
     assert len(depths) == 120
