@@ -122,6 +122,9 @@ class Config(DedupSettings, frozen=True, kw_only=True, rename="upper"):
     #: Pages that a crawl fetches at most, in all and of one host; 0: any number.
     frontier_max_pages: Size = 0
     frontier_max_pages_per_host: Size = 0
+    #: Seeds that may be queued or in hand, 0: any number; and what is done about more.
+    frontier_max_seeds: Size = 0
+    frontier_full: Literal["slow", "drop-lowest"] = "slow"
     #: Whether a worker ends when the whole crawl is complete, or waits for new seeds.
     close_when_complete: bool = True
 

@@ -59,6 +59,10 @@ class Conversation:
         #: The spider has given all of its start requests.
         self.started = False
         self.complete = False
+        #: Nobody who brings start URLs is to wait any more.
+        self._hurries = False
+        self._not_full = asyncio.Event()
+        self._not_full.set()
         #: Nothing new is taken; the conversation ends when everything was said.
         self.closing = False
         self._turns: list[Turn] = []
@@ -90,6 +94,16 @@ class Conversation:
     def is_full(self) -> bool:
         """Tell whether no more pages should be begun."""
         return not self.outbox.has_room or (self.storage is not None and self.storage.full)
+
+    async def wait_for_room(self) -> None:
+        """Return when more start URLs may come in: this worker has room, and the frontier too."""
+        await self._not_full.wait()
+        await self.outbox.wait_for_room()
+
+    def hurry(self) -> None:
+        """Let nobody wait any more for the frontier to have room."""
+        self._hurries = True
+        self._not_full.set()
 
     def put(self, entry: Link | Page) -> None:
         """Send a link or an acknowledgement, soon."""
@@ -198,6 +212,10 @@ class Conversation:
         self.counts["hits"] += answer.filtered
         self.counts["done"] += answer.done
         self.counts["stale"] += answer.stale
+        if answer.full and not self._hurries:
+            self._not_full.clear()
+        elif answer.full is not None:
+            self._not_full.set()
         if not answer.leases and answer.idle is None:
             return
         self._idle = answer.idle

@@ -46,7 +46,9 @@ class Intake:
     async def run(self) -> None:
         """Work until `close`."""
         while not self._closing:
-            await self._talk.outbox.wait_for_room()
+            await self._talk.wait_for_room()
+            if self._closing:
+                return
             batch = await self._start_keys.take(self._config.frontier_batch)
             if batch is not None:
                 await self._bring(batch)

@@ -194,6 +194,7 @@ class Scheduler(BaseScheduler):
         if self._storage is not None:
             await self._storage.close()
         self._intake.close()
+        self.conversation.hurry()
         await asyncio.wait([self._intake_task], timeout=self._patience_s)
         self.conversation.closing = True
         self.conversation.wake()
@@ -230,7 +231,7 @@ class Scheduler(BaseScheduler):
         return await self._intake.is_empty()
 
     async def _has_room(self) -> None:
-        await self.conversation.outbox.wait_for_room()
+        await self.conversation.wait_for_room()
 
     # -- what happens to requests
 

@@ -36,10 +36,13 @@ class Outcome:
     accepted: int = 0
     seen: int = 0
     refused: list[str] = field(default_factory=list)
+    #: Not put in, as the queue was full.
+    left_out: int = 0
 
     def __str__(self) -> str:
         text = f"{self.accepted} accepted, {self.seen} already seen, {len(self.refused)} refused"
-        return text + (" (--dont-filter takes the seen ones too)" if self.seen else "")
+        text += " (--dont-filter takes the seen ones too)" if self.seen else ""
+        return text + (f"; {self.left_out} left out: the queue is full (FRONTIER_MAX_SEEDS)" if self.left_out else "")
 
 
 class Command(ScrapyCommand):
@@ -65,7 +68,7 @@ class Command(ScrapyCommand):
         parser.add_argument("--json", action="store_true", help="answer in JSON")
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        """Push the seeds; the exit code is 1 when any was refused, and 2 when the frontier can't be reached."""
+        """Push the seeds; the exit code is 1 when any was refused or left out, 2 when there is no frontier."""
         if not args or (len(args) == 1 and not opts.file):
             raise UsageError("name the spider, and at least one URL or -f FILE")
         try:
@@ -77,7 +80,7 @@ class Command(ScrapyCommand):
         for reason in outcome.refused:
             print(f"refused: {reason}", file=sys.stderr)
         print(msgspec.json.encode(outcome).decode() if opts.json else outcome)
-        self.exitcode = int(bool(outcome.refused))
+        self.exitcode = int(bool(outcome.refused or outcome.left_out))
 
     def _seed(self, name: str, entries: list[str], opts: argparse.Namespace) -> Outcome:
         settings: Any = self.settings
@@ -111,8 +114,8 @@ async def _push(config: Config, rules: Rules, keys: Keys, links: Iterator[Link],
         batch: list[Link] = []
         for link in links:
             batch.append(link)
-            if len(batch) == BATCH:
-                await _send(frontier, batch, outcome)
+            if len(batch) == BATCH and await _send(frontier, batch, outcome):
+                outcome.left_out = sum(1 for _ in links)
         await _send(frontier, batch, outcome)
         await frontier.wait_durable()
         await frontier.leave()
@@ -120,13 +123,15 @@ async def _push(config: Config, rules: Rules, keys: Keys, links: Iterator[Link],
         await clients.aclose()
 
 
-async def _send(frontier: Frontier, batch: list[Link], outcome: Outcome) -> None:
+async def _send(frontier: Frontier, batch: list[Link], outcome: Outcome) -> bool:
+    """Send a batch; True: the queue is full."""
     answer = await frontier.exchange(batch)
     outcome.accepted += answer.accepted
     outcome.seen += answer.filtered
     batch.clear()
     if outcome.accepted + outcome.seen >= BATCH and sys.stderr.isatty():
         print(f"\r{outcome.accepted + outcome.seen:,} seeds", end="", file=sys.stderr, flush=True)
+    return bool(answer.full)
 
 
 def _entries(given: list[str], file: str | None) -> Iterator[str]:

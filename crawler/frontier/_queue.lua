@@ -33,7 +33,7 @@ end
 
 -- Nothing is in anybody's hands then, so pages are counted from 0.
 local function begin_crawl(base, meta)
-  redis.call('HSET', meta, 'state', 'running', 'began_ms', string.format('%.0f', now_ms()), 'pages', 0)
+  redis.call('HSET', meta, 'state', 'running', 'began_ms', string.format('%.0f', now_ms()), 'pages', 0, 'sampled', 0)
   redis.call('UNLINK', base .. 'pages')
   redis.call('HINCRBY', meta, 'epoch', 1)
 end
@@ -42,6 +42,20 @@ end
 -- two crawls, and the next one would go without it.
 local function wake(base, meta)
   if redis.call('HGET', meta, 'state') == 'complete' then begin_crawl(base, meta) end
+end
+
+-- The last seed of this priority that was set apart for a host is gone.
+local function unpark(base, parked, priority, host)
+  redis.call('ZREM', base .. 'ready:' .. priority, host)
+  local left = {}
+  for other in string.gmatch(redis.call('HGET', parked, host) or '', '[^,]+') do
+    if other ~= priority then left[#left + 1] = other end
+  end
+  if #left > 0 then
+    redis.call('HSET', parked, host, table.concat(left, ','))
+  else
+    redis.call('HDEL', parked, host)
+  end
 end
 
 -- Remove all that is queued, but the suspects.

@@ -29,5 +29,6 @@ if forgetting then
   forget({key = seen, meta = meta})
   redis.call('HINCRBY', meta, 'generation', 1)
   recount_pages(base, meta, workers, suspects)
+  redis.call('HDEL', meta, 'sampled')
 end
 return removed + suspected

@@ -1,4 +1,5 @@
--- complete(session, leases, meta, priorities, busy, dead; base, seq, after_pop, order, acks, turns) -> {turn, done, stale}
+-- complete(session, leases, meta, priorities, busy, parked, dead; base, seq, after_pop, order, acks, turns, limits)
+--   -> {turn, done, stale}
 --
 -- Report fetches, acknowledge pages, and enqueue those of their children that no filter guards, in one step. A lease
 -- that is no longer this worker's is stale: nothing of it counts. O(acks + children + turns).
@@ -9,15 +10,16 @@
 -- | meta                 | hash | accepted, done, parked, dead_numbers                  |
 -- | priorities           | zset | the priorities that have an inbox or ready hosts      |
 -- | busy                 | zset | hosts that wait, by their next turn                   |
+-- | parked               | hash | host -> the priorities of its parked seeds            |
 -- | dead                 | hash | seeds set aside                                       |
 -- | base inbox:<p>       | list | seeds of priority p                                   |
 -- | base host:<p>:<host> | list | parked seeds of one host (when the newest comes next) |
 --
 -- acks: token, reason ('' for done; else why the seed is set aside), children (priority, seed, …), …
 -- turns: token, ms until its host may be fetched next, …
-local session, leases, meta, priorities, busy, dead = unpack(KEYS)
+local session, leases, meta, priorities, busy, parked, dead = unpack(KEYS)
 local base, seq, after_pop, order = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
-local acks, turns = cmsgpack.unpack(ARGV[5]), cmsgpack.unpack(ARGV[6])
+local acks, turns, limits = cmsgpack.unpack(ARGV[5]), cmsgpack.unpack(ARGV[6]), cmsgpack.unpack(ARGV[7])
 
 local turn = turn_of(session, seq, after_pop, false)
 if turn ~= NEXT then return {turn, 0, 0} end
@@ -64,4 +66,5 @@ end
 redis.call('HINCRBY', meta, 'done', done)
 redis.call('HINCRBY', meta, 'accepted', accepted)
 redis.call('HSET', session, 'seq', seq, 'popped', 0)
+if accepted > 0 then enforce(limits, order, base, meta, priorities, parked, dead) end
 return {turn, done, stale}

@@ -127,6 +127,8 @@ class Answer:
     #: Changes when what was seen was forgotten.
     generation: int = 0
     idle: Idle | None = None
+    #: Whether the queue is full, where start URLs are to wait then; None: it was not asked.
+    full: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +160,9 @@ class Rules:
     #: Pages that a crawl may fetch, in all and of one host; 0: any number.
     max_pages: int = 0
     max_host_pages: int = 0
+    #: Seeds that may be queued or leased, 0: any number; and whether the lowest of more are dropped.
+    max_seeds: int = 0
+    drops: bool = False
     #: Seeds that a pop looks at beyond those that it hands out.
     scan: int = 512
 
@@ -173,6 +178,8 @@ class Rules:
             max_deaths=config.frontier_max_deaths,
             max_pages=config.frontier_max_pages,
             max_host_pages=config.frontier_max_pages_per_host,
+            max_seeds=config.frontier_max_seeds,
+            drops=config.frontier_full == "drop-lowest",
         )
 
 
@@ -201,6 +208,15 @@ class Frontier:
         #: Called after each conversation with its kind (see OPERATIONS) and how long it took, seconds.
         self.on_call: Callable[[str, float], None] = _ignore
         self._in_trouble = False
+        self._limits = pack(
+            {
+                "pages": rules.max_pages,
+                "host_pages": rules.max_host_pages,
+                "seeds": rules.max_seeds,
+                "drops": rules.drops,
+                "ttl_ms": rules.dedup.ttl_ms,
+            }
+        )
 
     # -- the session
 
@@ -223,7 +239,7 @@ class Frontier:
             int(starting),
             pack(held),
         ]
-        args += [*rules.dedup.argv, rules.max_pages]
+        args += [*rules.dedup.argv, rules.max_pages, rules.max_seeds]
         was, epoch, generation, missing, project, began_ms = await self._insist(
             lambda: self._one("open", names, args), patient=patient
         )
@@ -281,7 +297,8 @@ class Frontier:
         answer = Answer()
         for (name, _, _), reply in zip(calls, replies, strict=True):
             if name == "push":
-                _, answer.accepted, answer.filtered = reply
+                _, answer.accepted, answer.filtered, full = reply
+                answer.full = bool(full)
             elif name == "complete":
                 _, answer.done, answer.stale = reply
             else:
@@ -302,34 +319,30 @@ class Frontier:
         flat: list[Any] = []
         for priority, fingerprint, kind, seed in links:
             flat += priority, raw(fingerprint), kind, raw(seed)
-        names = [keys.session(self.worker), keys.meta, keys.priorities, keys.starts, keys.seen]
-        return "push", names, [keys.base, *number, self._order, *rules.dedup.argv, pack(flat)]
+        names = [keys.session(self.worker), keys.meta, keys.priorities, keys.starts, keys.parked, keys.dead, keys.seen]
+        return "push", names, [keys.base, *number, self._order, *rules.dedup.argv, pack(flat), self._limits]
 
     def _complete(
         self, acks: Iterable[Ack], turns: Iterable[Turn], number: tuple[int, int]
     ) -> tuple[str, list[str], list[Any]]:
         keys = self.keys
         names = [keys.session(self.worker), keys.leases(self.worker), keys.meta, keys.priorities]
-        names += [keys.busy, keys.dead]
+        names += [keys.busy, keys.parked, keys.dead]
         flat: list[Any] = []
         for ack in acks:
             children: list[Any] = []
             for priority, seed in ack.children:
                 children += priority, raw(seed)
             flat += ack.token, ack.reason, children
-        return (
-            "complete",
-            names,
-            [keys.base, *number, self._order, pack(flat), pack([value for turn in turns for value in turn])],
-        )
+        waits = [value for turn in turns for value in turn]
+        return "complete", names, [keys.base, *number, self._order, pack(flat), pack(waits), self._limits]
 
     def _pop(self, want: Want, number: tuple[int, int]) -> tuple[str, list[str], list[Any]]:
         keys, rules = self.keys, self.rules
         names = [keys.session(self.worker), keys.workers, keys.meta, keys.priorities, keys.busy, keys.parked]
-        names += [keys.suspects, keys.leases(self.worker), keys.delays, keys.starting]
+        names += [keys.suspects, keys.leases(self.worker), keys.delays, keys.starting, keys.dead]
         args = [keys.base, self.worker, *number, want.seeds, rules.delay_ms, want.per_host, rules.scan + want.seeds]
-        limits = {"pages": rules.max_pages, "host_pages": rules.max_host_pages, "ttl_ms": rules.dedup.ttl_ms}
-        return "pop", names, [*args, int(want.started), pack(want.held), pack(limits)]
+        return "pop", names, [*args, int(want.started), pack(want.held), self._limits]
 
     @property
     def _order(self) -> str:
@@ -440,7 +453,8 @@ def _ignore(*_: object) -> None:
 
 
 def _read_pop(reply: list[Any], answer: Answer) -> None:
-    _, answer.generation, state, leases, idle = reply
+    _, answer.generation, state, leases, idle, full = reply
+    answer.full = bool(full)
     answer.state = state.decode()
     answer.leases = [
         Lease(leases[i].decode(), int(leases[i + 1]), leases[i + 2], leases[i + 3]) for i in range(0, len(leases), 4)

@@ -1,6 +1,6 @@
 -- open(session, leases, priorities, busy, suspects, workers, starting, meta, seen;
 --      base, worker, seq, lease_ms, project, begin, starting, held, mode, capacity, error_rate, ttl_ms,
---      max_pages)
+--      max_pages, max_seeds)
 --   -> {was, epoch, generation, missing, project, began_ms}
 --
 -- Begin a session, or begin it again after it was lost: this worker's leases that it no longer holds go back to the
@@ -16,7 +16,7 @@
 -- | suspects             | list | seeds to be run alone                                 |
 -- | workers              | zset | worker -> lease deadline, ms                          |
 -- | starting             | set  | workers still giving start requests                   |
--- | meta                 | hash | state, project, epoch, began_ms, generation, parked, pages, max_pages |
+-- | meta                 | hash | state, project, epoch, began_ms, generation, parked, pages, max_…      |
 -- | seen                 |      | the dedup's own                                       |
 -- | base inbox:<p>       | list | seeds of priority p                                   |
 -- | base host:<p>:<host> | list | parked seeds of one host                              |
@@ -37,7 +37,7 @@ if not state or (begin and state == 'complete') then
   redis.call('HSET', meta, 'project', project)
   begin_crawl(base, meta)
 end
-if begin then redis.call('HSET', meta, 'max_pages', ARGV[13]) end -- for those who look
+if begin then redis.call('HSET', meta, 'max_pages', ARGV[13], 'max_seeds', ARGV[14]) end -- for those who look
 
 local known, lost = {}, {}
 for _, token in ipairs(held) do known[token] = true end

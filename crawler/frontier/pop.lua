@@ -1,6 +1,6 @@
--- pop(session, workers, meta, priorities, busy, parked, suspects, leases, delays, starting;
+-- pop(session, workers, meta, priorities, busy, parked, suspects, leases, delays, starting, dead;
 --     base, worker, seq, after_pop, want, delay_ms, per_host, scan, started, held, limits)
---   -> {turn, generation, state, leases, idle}
+--   -> {turn, generation, state, leases, idle, full}
 --
 -- Hand out up to `want` seeds under this worker's leases: of those whose host may be fetched now, the highest priority
 -- first; within a host in order; of hosts of equal standing the one that has waited longest. A seed whose host must
@@ -9,13 +9,14 @@
 --
 -- limits: `pages` and `host_pages` are how many seeds this crawl may hand out, in all and of one host (0: any number).
 -- Those beyond are removed as soon as it is their turn, so that the crawl ends. What comes back without having been
--- worked on is counted when it is handed out again. `ttl_ms` is the dedup's: generation changes when anything that was
+-- worked on is counted when it is handed out again. `seeds` and `drops`: see _limits.lua; full 1: no more start URLs,
+-- please. `ttl_ms` is the dedup's: generation changes when anything that was
 -- seen is forgotten.
 --
 -- | key                  | type | meaning                                                     |
 -- | session              | hash | the worker's last call                                      |
 -- | workers              | zset | worker -> lease deadline, ms                                |
--- | meta                 | hash | state, generation, parked, tester, testing, pages, removed  |
+-- | meta                 | hash | state, generation, parked, tester, testing, pages, slow_ms, … |
 -- | priorities           | zset | the priorities that have an inbox or ready hosts            |
 -- | busy                 | zset | hosts that wait, by their next turn                         |
 -- | parked               | hash | host -> the priorities of its parked seeds, comma-separated |
@@ -23,6 +24,7 @@
 -- | leases               | hash | this worker's leases                                        |
 -- | delays               | hash | host -> its own delay, ms                                   |
 -- | starting             | set  | workers still giving start requests                         |
+-- | dead                 | hash | seeds set aside                                             |
 -- | base inbox:<p>       | list | seeds of priority p                                         |
 -- | base host:<p>:<host> | list | parked seeds of one host                                    |
 -- | base ready:<p>       | zset | hosts with parked seeds whose turn has come, by when it did |
@@ -32,7 +34,7 @@
 -- held: host -> seeds of it that this worker holds already. leases: token, priority, delay_ms, seed, …
 -- idle (only when nothing was handed out): queued, leased, starting, ms until a host's turn (-1: none waits), drain.
 -- A pop that hands nothing out uses up no sequence number.
-local session, workers, meta, priorities, busy, parked, suspects, leases, delays, starting = unpack(KEYS)
+local session, workers, meta, priorities, busy, parked, suspects, leases, delays, starting, dead = unpack(KEYS)
 local base, worker, seq, after_pop, want = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
 local default_ms, per_host, scan = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
 local started, held, limits = ARGV[9] == '1', cmsgpack.unpack(ARGV[10]), cmsgpack.unpack(ARGV[11])
@@ -58,7 +60,7 @@ if turn == AGAIN then -- the reply was lost: the same leases once more
     end
   end
 end
-if turn ~= NEXT then return {turn, generation, state, handed, {}} end
+if turn ~= NEXT then return {turn, generation, state, handed, {}, 0} end
 
 redis.call('HDEL', leases, '') -- frees nothing, but a script that begins so is let through by a full server
 if started then redis.call('SREM', starting, worker) end
@@ -119,6 +121,21 @@ if limits.pages > 0 and state ~= 'paused' then
   want = math.min(want, limits.pages - (pages or 0))
   if want <= 0 and redis.call('EXISTS', priorities, parked) > 0 then remove_queued(base, meta, priorities, parked) end
 end
+
+-- As long as there is room, no more goes out than it could take if each page brought but one link that is new.
+local open, full, pauses = 0, 0, false
+if limits.seeds > 0 and not limits.drops then
+  open = open_seeds(meta, dead)
+  full, pauses = open >= limits.seeds and 1 or 0, open >= limits.seeds and not drain
+  if full == 0 then
+    want = math.min(want, limits.seeds - open)
+  elseif redis.call('HLEN', leases) > 0 or now < tonumber(redis.call('HGET', meta, 'slow_ms') or 0) then
+    want = 0
+  else
+    want = math.min(want, 1)
+  end
+end
+
 if state ~= 'paused' and not drain then
   local change_of_parked = 0
   local holding = 0
@@ -150,19 +167,6 @@ if state ~= 'paused' and not drain then
     end
   end
 
-  local function unpark(priority, host) -- its last seed of this priority is gone
-    redis.call('ZREM', base .. 'ready:' .. priority, host)
-    local left = {}
-    for other in string.gmatch(redis.call('HGET', parked, host) or '', '[^,]+') do
-      if other ~= priority then left[#left + 1] = other end
-    end
-    if #left > 0 then
-      redis.call('HSET', parked, host, table.concat(left, ','))
-    else
-      redis.call('HDEL', parked, host)
-    end
-  end
-
   local function park(priority, host, seeds)
     push_all(base .. 'host:' .. priority .. ':' .. host, seeds)
     local at = redis.call('HGET', parked, host)
@@ -191,7 +195,7 @@ if state ~= 'paused' and not drain then
         removed = removed + redis.call('LLEN', list)
         change_of_parked = change_of_parked - redis.call('LLEN', list)
         redis.call('UNLINK', list)
-        unpark(priority, host)
+        unpark(base, parked, priority, host)
         moved = true
       elseif room_for(host) > 0 then
         moved = true
@@ -201,7 +205,7 @@ if state ~= 'paused' and not drain then
         for _, seed in ipairs(seeds) do give(priority, host, seed) end
         change_of_parked = change_of_parked - #seeds
         if #seeds < most then
-          unpark(priority, host)
+          unpark(base, parked, priority, host)
         elseif has_delay then
           redis.call('ZREM', ready, host)
         else
@@ -265,7 +269,8 @@ if count > 0 then
     redis.call('HSET', leases, unpack(fields, first, math.min(first + 999, #fields)))
   end
   redis.call('HSET', session, 'seq', seq, 'popped', count)
-  return {turn, generation, state, handed, {}}
+  if pauses then redis.call('HSET', meta, 'slow_ms', string.format('%.0f', now + pause_ms(limits, open))) end
+  return {turn, generation, state, handed, {}, full}
 end
 
 local queued = redis.call('LLEN', suspects) + tonumber(redis.call('HGET', meta, 'parked') or 0)
@@ -284,4 +289,4 @@ elseif nearest[2] then
   wait_ms = math.max(0, tonumber(nearest[2]) - now)
 end
 return {turn, generation, state, handed,
-  {queued, leased, redis.call('SCARD', starting), wait_ms, drain and 1 or 0, #everybody}}
+  {queued, leased, redis.call('SCARD', starting), wait_ms, drain and 1 or 0, #everybody}, full}

@@ -1,27 +1,30 @@
--- push(session, meta, priorities, starts, seen; base, seq, after_pop, order, mode, capacity, error_rate, ttl_ms,
---      links)
---   -> {turn, accepted, filtered}
+-- push(session, meta, priorities, starts, parked, dead, seen; base, seq, after_pop, order, mode, capacity, error_rate, ttl_ms,
+--      links, limits)
+--   -> {turn, accepted, filtered, full}
 --
 -- Enqueue what the filter has not seen, in one atomic step with noting it as seen. After the end of a crawl that begins
--- the next one. O(links).
+-- the next one. full 1: no more start URLs, please. O(links), and O(links * priorities) where the lowest are dropped.
 --
 -- | key                  | type | meaning                                              |
 -- | session              | hash | the worker's last call                               |
--- | meta                 | hash | accepted, filtered, parked, state, epoch, began_ms   |
+-- | meta                 | hash | accepted, filtered, removed, sampled, parked, state, … |
 -- | priorities           | zset | the priorities that have an inbox or ready hosts     |
 -- | starts               | set  | fingerprints of the start requests admitted          |
+-- | parked               | hash | host -> the priorities of its parked seeds           |
+-- | dead                 | hash | seeds set aside                                      |
 -- | seen                 |      | the dedup's own                                      |
 -- | base inbox:<p>       | list | seeds of priority p                                  |
 -- | base host:<p>:<host> | list | parked seeds of one host (when the newest comes next) |
 --
 -- links: priority, fingerprint, kind, seed, … (kind 0: filtered; 1: a start request, admitted once a crawl;
 -- 2: neither checked nor noted).
-local session, meta, priorities, starts, seen = unpack(KEYS)
+local session, meta, priorities, starts, parked, dead, seen = unpack(KEYS)
 local base, seq, after_pop, order = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
 local dedup, links = dedup_of(seen, meta, unpack(ARGV, 5, 8)), cmsgpack.unpack(ARGV[9])
+local limits = cmsgpack.unpack(ARGV[10])
 
 local turn = turn_of(session, seq, after_pop, false)
-if turn ~= NEXT then return {turn, 0, 0} end
+if turn ~= NEXT then return {turn, 0, 0, 0} end
 
 -- What may be refused (a full server, a filter of other settings) comes first, when nothing is done yet.
 local checked = {}
@@ -65,4 +68,4 @@ if accepted > 0 then wake(base, meta) end
 redis.call('HINCRBY', meta, 'accepted', accepted)
 redis.call('HINCRBY', meta, 'filtered', filtered)
 redis.call('HSET', session, 'seq', seq, 'popped', 0)
-return {turn, accepted, filtered}
+return {turn, accepted, filtered, enforce(limits, order, base, meta, priorities, parked, dead)}

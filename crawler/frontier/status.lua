@@ -49,6 +49,7 @@ return cjson.encode({
   removed = count('removed'),
   pages = count('pages'),
   max_pages = count('max_pages'),
+  max_seeds = count('max_seeds'),
   filtered = count('filtered'),
   parked = count('parked'),
   suspects = waiting,

@@ -22,6 +22,8 @@ class Status(msgspec.Struct, frozen=True):
     pages: int
     #: As many may be; 0: any number.
     max_pages: int
+    #: Seeds that may be queued or leased; 0: any number.
+    max_seeds: int
     #: Links that the dedup refused.
     filtered: int
     #: Of the queued: those set apart because their host waits.
@@ -47,6 +49,11 @@ class Status(msgspec.Struct, frozen=True):
     def unbalanced(self) -> int:
         """Return how many accepted seeds are in no place, or (negative) in two; 0 in every sound frontier."""
         return self.accepted - (self.queued + self.leased + self.done + self.dead + self.removed)
+
+    @property
+    def is_full(self) -> bool:
+        """Tell whether as many seeds are queued or leased as may be."""
+        return 0 < self.max_seeds <= self.queued + self.leased
 
     @property
     def is_complete(self) -> bool:

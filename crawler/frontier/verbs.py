@@ -8,9 +8,9 @@ from importlib.resources import files
 
 #: The pieces that stand in front of a verb's own file.
 PARTS = {
-    "push": ("_session", "_lease", "_queue", "_slices", "_dedup"),
-    "pop": ("_session", "_lease", "_queue", "_slices"),
-    "complete": ("_session", "_lease", "_queue"),
+    "push": ("_session", "_lease", "_queue", "_limits", "_slices", "_dedup"),
+    "pop": ("_session", "_lease", "_queue", "_limits", "_slices"),
+    "complete": ("_session", "_lease", "_queue", "_limits"),
     "release": ("_session", "_lease", "_queue"),
     "open": ("_lease", "_queue", "_slices", "_dedup"),
     "extend": ("_lease",),
