@@ -13,6 +13,7 @@ import sys
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from subprocess import PIPE
 from time import monotonic
 from typing import NamedTuple, Self
 
@@ -121,6 +122,7 @@ async def run(swarm: Swarm) -> Outcome:
         await worker.frontier.open(begin=True, starting=False)
         await worker.fill(swarm.queued // swarm.workers)
     print("ready", flush=True)
+    sys.stdin.readline()  # several processes begin at once
     began_s = monotonic()
     await asyncio.gather(*(worker.run(began_s + swarm.seconds) for worker in workers))
     seconds = monotonic() - began_s
@@ -137,20 +139,25 @@ def percentile(values: list[float], percent: int) -> float:
 
 
 class SwarmProcess:
-    """Run a swarm in a process of its own; when the `with` block begins, its workers work."""
+    """Run a swarm in a process of its own: it has queued its seeds when the `with` block begins, and waits for `go`."""
 
     def __init__(self, swarm: Swarm) -> None:
         self._swarm = swarm
 
     def __enter__(self) -> Self:
         command = [sys.executable, "-m", "bench.swarm", json.dumps(asdict(self._swarm))]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+        self._process = subprocess.Popen(command, stdin=PIPE, stdout=PIPE, text=True, cwd=ROOT)
         self._line()
         return self
 
     def __exit__(self, *exc_info: object) -> None:
         self._process.kill()
         self._process.communicate()
+
+    def go(self) -> None:
+        """Let the workers work."""
+        assert self._process.stdin is not None  # noqa: S101 - for the type checker
+        print(file=self._process.stdin, flush=True)
 
     def outcome(self) -> Outcome:
         """Wait until its time is over."""

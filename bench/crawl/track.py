@@ -1,10 +1,12 @@
 """The site, the Redis and the clock of the crawls that are compared: each crawl finds all three as the last one did."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any, Self
 
 from redis import Redis
@@ -55,7 +57,7 @@ class Track:
             "cpu_ms_per_page": (worked_s - had_worked_s) / counted * 1000,
             # Less the one that asked for these figures.
             "round_trips_per_page": (_grown("total_reads_processed", before, after) - 1) / len(pages),
-            "redis_cpu_ms_per_page": _redis_cpu_s(before, after) / len(pages) * 1000,
+            "redis_cpu_ms_per_page": redis_cpu_s(before, after) / len(pages) * 1000,
         }
 
     def workers(self, peer: str, number: int) -> list[Pages]:
@@ -74,9 +76,19 @@ class Track:
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
 
 
+def cpu_s(pid: int) -> float:
+    """Return how long a process has worked, seconds; 0 where the system does not say it in /proc."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def redis_cpu_s(before: dict[str, Any], after: dict[str, Any]) -> float:
+    """Return how long Redis has worked between two INFOs, seconds."""
+    return _grown("used_cpu_user", before, after) + _grown("used_cpu_sys", before, after)
+
+
 def _grown(name: str, before: dict[str, Any], after: dict[str, Any]) -> float:
     return float(after[name]) - float(before[name])
-
-
-def _redis_cpu_s(before: dict[str, Any], after: dict[str, Any]) -> float:
-    return _grown("used_cpu_user", before, after) + _grown("used_cpu_sys", before, after)

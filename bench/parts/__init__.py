@@ -1,6 +1,8 @@
 """The parts of the benchmarks, a module each, in the order in which they run."""
 
 from bench.frame import Part
-from bench.parts import crawl, frontier, seeds
+from bench.parts import capacity, crawl, frontier, scale, seeds
 
-PARTS: dict[str, Part] = {part.name: part for part in (crawl.PART, frontier.PART, seeds.PART)}
+PARTS: dict[str, Part] = {
+    part.name: part for part in (crawl.PART, scale.PART, frontier.PART, seeds.PART, capacity.PART)
+}

@@ -67,7 +67,8 @@ def push_times(redis_url: str, pages: int) -> Run:
     The times are the client's own, from its call to Redis's answer; nothing else runs on its event loop.
     """
     load = Swarm(redis_url=redis_url, spider="others", seconds=3600, **LOAD)  # type: ignore[arg-type]
-    with SwarmProcess(load):
+    with SwarmProcess(load) as others:
+        others.go()
         took_ms = sorted(asyncio.run(_push(redis_url, pages)))
     return {"push_p50_ms": percentile(took_ms, 50), "push_p99_ms": percentile(took_ms, 99)}
 
