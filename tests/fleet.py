@@ -34,6 +34,8 @@ from crawler.frontier.verbs import verb
 LEASE_MS = 10_000_000
 
 
+TIMEOUT_S = 2.0
+
 _ADVANCE = """
 for i = 1, 2 do
   local times = redis.call('ZRANGE', KEYS[i], 0, -1, 'WITHSCORES')
@@ -98,8 +100,12 @@ class Fleet:
     """Hold one spider's frontier and its workers."""
 
     def __init__(self, url: str, dedup: str = "exact", **rules: Any) -> None:
-        self.redis: Any = Redis.from_url(url)  # its own types leave open whether text is bytes
-        self.lossy: Any = LossyRedis.from_url(url, retry=Retry(NoBackoff(), 0))
+        # A child of a killed server that was writing its file anew keeps the connections open for a while.
+        # `Any`, as the client's own types leave open whether text is bytes.
+        self.redis: Any = Redis.from_url(
+            url, socket_timeout=TIMEOUT_S, retry_on_error=[redis.ConnectionError, redis.TimeoutError]
+        )
+        self.lossy: Any = LossyRedis.from_url(url, retry=Retry(NoBackoff(), 0), socket_timeout=TIMEOUT_S)
         self.lossy.faults = []
         self.keys = Keys.of("spider")
         self.rules = Rules("project", Dedup(dedup, 1000, 0.001), **({"lease_ms": LEASE_MS} | rules))  # type: ignore[arg-type]
