@@ -33,6 +33,15 @@ class Authority:
         text = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         return self._write(f"{name}.crt", self._sign(subject, key, names)), self._write(f"{name}.key", text)
 
+    def server_options(self, *hosts: str) -> dict[str, str]:
+        """Give the directives of a Redis server for these hosts, to which anybody may connect."""
+        certificate, key = self.issue("server", *hosts)
+        files = {"tls-cert-file": certificate, "tls-key-file": key, "tls-ca-cert-file": self.file}
+        return {name: f'"{path}"' for name, path in files.items()} | {
+            "tls-auth-clients": "no",
+            "tls-replication": "yes",
+        }
+
     def _sign(
         self, subject: x509.Name, key: ec.EllipticCurvePrivateKey, hosts: x509.SubjectAlternativeName | None
     ) -> bytes:

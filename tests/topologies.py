@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Any, ClassVar, Self, Unpack
 
+import pytest
 from redis import Redis
 from redis.crc import key_slot
 
-from bench.servers import EmbeddedRedis, EmbeddedServer, RedisProgram, find_redis
-from bench.servers.process import ProcessOptions
+from bench.servers import (
+    EmbeddedRedis,
+    EmbeddedServer,
+    RedisProgram,
+    ServerMissingError,
+    find_redis,
+    installed_redis,
+)
+from bench.servers.process import ProcessOptions, free_port
 
 #: What the Sentinels call the master.
 MASTER = "crawl"
@@ -23,6 +32,16 @@ DOWN_AFTER_MS = 1500
 _QUICK_REPLICAS = {"repl-diskless-sync-delay": "0"}
 
 _SLOTS = 16384
+
+
+def program_with_tls() -> RedisProgram:
+    """Return a Redis server that knows TLS; without one, skip the test, or fail it in CI."""
+    for program in installed_redis():
+        if b"libssl." in program.path.read_bytes():  # what a server that was built with TLS is linked to
+            return program
+    if os.environ.get("CI"):
+        raise ServerMissingError("no Redis server here knows TLS: install redis-server")
+    pytest.skip("no Redis server here knows TLS")
 
 
 def ask(server: EmbeddedRedis | EmbeddedSentinel, *command: str | int) -> Any:
@@ -37,10 +56,10 @@ class EmbeddedSentinel(EmbeddedServer):
     name: ClassVar[str] = "sentinel"
 
     def __init__(
-        self, program: RedisProgram, watched: EmbeddedRedis, *lines: str, **process: Unpack[ProcessOptions]
+        self, program: RedisProgram, watched_port: int, *lines: str, **process: Unpack[ProcessOptions]
     ) -> None:
         self._program = program
-        self._watched = watched
+        self._watched_port = watched_port
         self._lines = lines
         super().__init__(**process)
 
@@ -59,7 +78,7 @@ class EmbeddedSentinel(EmbeddedServer):
             "bind 127.0.0.1",
             f"port {self.port}",
             f'dir "{self.data_dir}"',
-            f"sentinel monitor {MASTER} 127.0.0.1 {self._watched.port} 1",
+            f"sentinel monitor {MASTER} 127.0.0.1 {self._watched_port} 1",
             f"sentinel down-after-milliseconds {MASTER} {DOWN_AFTER_MS}",
             *self._lines,
         ]
@@ -80,7 +99,7 @@ class WatchedPair:
             self.master = self._stack.enter_context(EmbeddedRedis(self._program, options=_QUICK_REPLICAS))
             options = {"replicaof": f"127.0.0.1 {self.master.port}"}
             self.replica = self._stack.enter_context(EmbeddedRedis(self._program, options=options))
-            self.sentinel = self._stack.enter_context(EmbeddedSentinel(self._program, self.master))
+            self.sentinel = self._stack.enter_context(EmbeddedSentinel(self._program, self.master.port))
             _until(lambda: ask(self.replica, "ROLE")[3] == "connected")
             _until(self._is_known)
             self._stack = self._stack.pop_all()
@@ -90,7 +109,7 @@ class WatchedPair:
         self._stack.close()
 
     def _is_known(self) -> bool:
-        replicas = ask(self.sentinel, "SENTINEL REPLICAS", MASTER)
+        replicas = ask(self.sentinel, "SENTINEL SLAVES", MASTER)
         return bool(replicas) and replicas[0]["master-link-status"] == "ok"
 
     @property
@@ -113,12 +132,26 @@ class WatchedPair:
 class EmbeddedCluster:
     """Run a cluster of three masters that share the slots, and as many replicas as asked for, each of one of them."""
 
-    def __init__(self, program: RedisProgram | None = None, *, replicas: int = 0) -> None:
-        program = program or find_redis()
-        options = {"cluster-enabled": "yes", "cluster-node-timeout": str(DOWN_AFTER_MS), **_QUICK_REPLICAS}
+    def __init__(
+        self, program: RedisProgram | None = None, *, replicas: int = 0, tls: Mapping[str, str] | None = None
+    ) -> None:
+        self._program = program or find_redis()
+        self._tls = tls
+        #: The nodes' ports for clients, where these speak TLS; the tests themselves use the plain ones.
+        self._tls_ports: dict[EmbeddedRedis, int] = {}
         self._stack = ExitStack()
-        self.masters = [EmbeddedRedis(program, options=options) for _ in range(3)]
-        self.replicas = [EmbeddedRedis(program, options=options) for _ in range(replicas)]
+        self.masters, self.replicas = ([self._node() for _ in range(count)] for count in (3, replicas))
+
+    def _node(self) -> EmbeddedRedis:
+        options = {"cluster-enabled": "yes", "cluster-node-timeout": str(DOWN_AFTER_MS), **_QUICK_REPLICAS}
+        if not self._tls:
+            return EmbeddedRedis(self._program, options=options)
+        port = free_port()
+        node = EmbeddedRedis(
+            self._program, options={**options, **self._tls, "tls-cluster": "yes", "tls-port": str(port)}
+        )
+        self._tls_ports[node] = port
+        return node
 
     def __enter__(self) -> Self:
         with self._stack:
@@ -139,7 +172,8 @@ class EmbeddedCluster:
     @property
     def url(self) -> str:
         """Give the address for clients."""
-        return "redis+cluster://" + ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
+        servers = ",".join(f"127.0.0.1:{self._tls_ports.get(node, node.port)}" for node in self.nodes)
+        return f"{'rediss' if self._tls else 'redis'}+cluster://{servers}"
 
     def owner(self, key: str) -> EmbeddedRedis:
         """Return the node that holds *key*, as one that runs has it."""
@@ -168,8 +202,9 @@ class EmbeddedCluster:
         for nth, node in enumerate(self.masters):
             ask(node, "CLUSTER ADDSLOTS", *range(nth * _SLOTS // 3, (nth + 1) * _SLOTS // 3))
             ask(node, "CLUSTER SET-CONFIG-EPOCH", nth + 1)
-        for node in self.nodes[1:]:
-            ask(node, "CLUSTER MEET", "127.0.0.1", self.nodes[0].port)
+        first, *others = self.nodes
+        for node in others:
+            ask(node, "CLUSTER MEET", "127.0.0.1", self._tls_ports.get(first, first.port))
         _until(lambda: all(self._is_whole(node) for node in self.nodes))
         for replica, master in zip(self.replicas, self.masters, strict=False):
             ask(replica, "CLUSTER REPLICATE", ask(master, "CLUSTER MYID"))

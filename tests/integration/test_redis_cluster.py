@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -14,10 +15,12 @@ from bench.servers import RedisProgram, installed_redis
 from crawler.errors import FrontierError
 from crawler.frontier.frontier import START
 from crawler.frontier.keys import SPIDERS, Keys
+from deploy.init import DRAWN, USERS, redis_acl
 from exporter.__main__ import exporting
+from tests.certificates import Authority
 from tests.exchanges import KEYS, PATIENCE_S, Stream, config_of, converse, shop_crawl, status_at, worker_at
 from tests.fleet import link
-from tests.topologies import EmbeddedCluster, ask
+from tests.topologies import EmbeddedCluster, ask, program_with_tls
 
 Start = Callable[..., WorkerProcess]
 
@@ -45,6 +48,12 @@ async def test_on_every_version(program: RedisProgram) -> None:
         assert ask(cluster.owner(SPIDERS), "KEYS", "*") == [SPIDERS]
 
 
+async def test_over_tls(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    with EmbeddedCluster(program_with_tls(), tls=authority.server_options("127.0.0.1")) as cluster:
+        await converse(f"{cluster.url}?ssl_ca_certs={authority.file}")
+
+
 async def test_one_node_that_answers_is_enough(empty: EmbeddedCluster) -> None:
     other = next(node for node in empty.masters if node is not empty.owner(KEYS.meta))
     await converse(f"redis+cluster://127.0.0.1:1,127.0.0.1:{other.port}")
@@ -54,6 +63,28 @@ async def test_a_node_that_is_taken_for_a_single_server_says_what_to_write(empty
     other = next(node for node in empty.masters if node is not empty.owner(KEYS.meta))
     with pytest.raises(FrontierError, match=f"127.0.0.1:{other.port} is a node of a cluster.*redis\\+cluster://"):
         await converse(other.url)
+
+
+async def test_the_deployments_accounts_need_one_command_more(empty: EmbeddedCluster) -> None:
+    accounts = redis_acl(USERS.read_text(), dict.fromkeys(DRAWN, "secret")).splitlines()
+    for name in ("worker", "exporter"):
+        [rules] = [line.split()[2:] for line in accounts if line.startswith(f"user {name} ")]
+        for node in empty.masters:
+            ask(node, "ACL", "SETUSER", name, "reset", *rules)
+    account = {"REDIS_USERNAME": "worker", "REDIS_PASSWORD": "secret"}
+    with pytest.raises(
+        FrontierError, match=r"a node of a cluster, refuses the account: .*cluster\|slots.*REDIS_USERNAME"
+    ):
+        await converse(empty.url, **account)
+    for node in empty.masters:
+        ask(node, "ACL", "SETUSER", "worker", "+cluster|slots")
+        ask(node, "ACL", "SETUSER", "exporter", "+cluster|slots")
+    await converse(empty.url, **account)
+    with exporting(
+        config_of(empty.url, **account | {"REDIS_USERNAME": "exporter"}, MONGO_URI="mongodb://127.0.0.1:1")
+    ) as exporter:
+        exporter.metrics()
+    assert set(exporter.failures) == {"mongo"}
 
 
 @pytest.mark.parametrize("program", installed_redis(), ids=str)

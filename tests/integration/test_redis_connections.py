@@ -14,11 +14,12 @@ import pytest
 from redis import Redis
 
 from bench.demo.worker import ROOT, WorkerProcess
-from bench.servers import EmbeddedRedis, RedisProgram, ServerMissingError, installed_redis
+from bench.servers import EmbeddedRedis, RedisProgram, installed_redis
 from bench.servers.process import free_port
 from crawler.errors import ConfigError, FrontierDownError, FrontierError
 from tests.certificates import Authority
 from tests.exchanges import PATIENCE_S, Stream, converse, shop_crawl, status_at, worker_at
+from tests.topologies import program_with_tls
 
 Start = Callable[..., WorkerProcess]
 
@@ -43,26 +44,9 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 
 @pytest.fixture(scope="module")
-def tls_options(authority: Authority) -> dict[str, str]:
-    certificate, key = authority.issue("server", "127.0.0.1")
-    files = {"tls-cert-file": certificate, "tls-key-file": key, "tls-ca-cert-file": authority.file}
-    return {name: f'"{path}"' for name, path in files.items()}
-
-
-@pytest.fixture(scope="module")
-def tls_program() -> RedisProgram:
-    for program in installed_redis():
-        if b"libssl." in program.path.read_bytes():  # what a server that was built with TLS is linked to
-            return program
-    if os.environ.get("CI"):
-        raise ServerMissingError("no Redis server here knows TLS: install redis-server")
-    pytest.skip("no Redis server here knows TLS")
-
-
-@pytest.fixture(scope="module")
-def tls_address(tls_program: RedisProgram, tls_options: dict[str, str]) -> Iterator[str]:
+def tls_address(authority: Authority) -> Iterator[str]:
     port = str(free_port())
-    with EmbeddedRedis(tls_program, options={"tls-port": port, "tls-auth-clients": "no", **tls_options}):
+    with EmbeddedRedis(program_with_tls(), options={**authority.server_options("127.0.0.1"), "tls-port": port}):
         yield f"127.0.0.1:{port}"
 
 
@@ -89,13 +73,12 @@ async def test_a_certificate_for_another_host_is_refused(tls_address: str, autho
     await converse(f"rediss://{address}/2?ssl_ca_certs={authority.file}&ssl_check_hostname=false")
 
 
-async def test_a_client_shows_its_certificate(
-    tls_program: RedisProgram, tls_options: dict[str, str], authority: Authority
-) -> None:
+async def test_a_client_shows_its_certificate(authority: Authority) -> None:
     certificate, key = authority.issue("client")
     port = str(free_port())
     url = f"rediss://127.0.0.1:{port}?ssl_ca_certs={authority.file}"
-    with EmbeddedRedis(tls_program, options={"tls-port": port, **tls_options}):
+    options = authority.server_options("127.0.0.1") | {"tls-port": port, "tls-auth-clients": "yes"}
+    with EmbeddedRedis(program_with_tls(), options=options):
         await converse(f"{url}&ssl_certfile={certificate}&ssl_keyfile={key}")
         with pytest.raises(FrontierDownError, match=f"Redis at 127.0.0.1:{port} can't be reached"):
             await converse(url)
@@ -166,7 +149,12 @@ async def test_a_server_that_stands_still_is_away_and_gets_nothing_twice(eventua
             await stream.push()
             troubles: list[FrontierError | None] = []
             in_trouble = asyncio.Event()
-            worker.on_trouble = lambda error: (troubles.append(error), in_trouble.set())
+
+            def note(error: FrontierError | None) -> None:
+                troubles.append(error)
+                in_trouble.set()
+
+            worker.on_trouble = note
             os.kill(server.pid, signal.SIGSTOP)
             try:
                 pushing = asyncio.create_task(stream.push())

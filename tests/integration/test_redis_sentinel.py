@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,8 +12,9 @@ from bench.demo.worker import WorkerProcess
 from bench.servers import EmbeddedRedis, RedisProgram, find_redis, installed_redis
 from bench.servers.process import free_port
 from crawler.errors import FrontierDownError, FrontierError
+from tests.certificates import Authority
 from tests.exchanges import KEYS, Stream, converse, shop_crawl, status_at, worker_at
-from tests.topologies import MASTER, EmbeddedSentinel, WatchedPair, ask
+from tests.topologies import MASTER, EmbeddedSentinel, WatchedPair, ask, program_with_tls
 
 Start = Callable[..., WorkerProcess]
 
@@ -22,7 +24,7 @@ def sentinel() -> Iterator[EmbeddedSentinel]:
     """Give a Sentinel with an account of its own, which watches a master with another."""
     with (
         EmbeddedRedis(options={"user worker": "on >of-redis ~* +@all"}) as master,
-        EmbeddedSentinel(find_redis(), master, "requirepass of-sentinel") as watching,
+        EmbeddedSentinel(find_redis(), master.port, "requirepass of-sentinel") as watching,
     ):
         yield watching
 
@@ -50,7 +52,7 @@ async def test_the_settings_of_the_sentinels_account_are_named(
 
 async def test_the_sentinels_that_answer_are_enough(sentinel: EmbeddedSentinel) -> None:
     url = sentinel.url.replace("//", f"//127.0.0.1:{free_port()},")
-    assert status_at(url, **ACCOUNTS).unbalanced == 0
+    assert status_at(url, KEYS, **ACCOUNTS).unbalanced == 0
 
 
 async def test_a_master_that_no_sentinel_knows_is_named(sentinel: EmbeddedSentinel) -> None:
@@ -58,6 +60,18 @@ async def test_a_master_that_no_sentinel_knows_is_named(sentinel: EmbeddedSentin
     url = f"redis+sentinel://{dead},127.0.0.1:{sentinel.port}/other"
     with pytest.raises(FrontierDownError, match=f"{dead}: .*refused.*knows no master 'other'"):
         await converse(url, **ACCOUNTS)
+
+
+async def test_over_tls(tmp_path: Path) -> None:
+    authority, program = Authority(tmp_path), program_with_tls()
+    options = authority.server_options("127.0.0.1")
+    port, sentinel_port = free_port(), free_port()
+    lines = [f"{name} {value}" for name, value in (*options.items(), ("tls-port", sentinel_port))]
+    with (
+        EmbeddedRedis(program, options={**options, "tls-port": str(port)}),
+        EmbeddedSentinel(program, port, *lines),
+    ):
+        await converse(f"rediss+sentinel://127.0.0.1:{sentinel_port}/{MASTER}?ssl_ca_certs={authority.file}")
 
 
 @pytest.mark.parametrize("program", installed_redis(), ids=str)
