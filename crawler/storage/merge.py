@@ -23,19 +23,15 @@ def merge(document: Document) -> UpdateOne:
     new = RawBSONDocument(document.raw)
     is_page = document.collection == RAW_PAGES
     checksum, since = ("checksum", "changed_at") if is_page else ("_checksum", "updated_at")
-    crawled_at = new["crawled_at"]
-    kept: dict[str, Any] = {since: _if({"$eq": [f"${checksum}", _literal(new[checksum])]}, f"${since}", crawled_at)}
+    crawled_at, its_checksum = new["crawled_at"], _literal(new[checksum])
+    kept: dict[str, Any] = {since: _if({"$eq": [f"${checksum}", its_checksum]}, f"${since}", crawled_at)}
     if is_page:
         is_same_crawl = {"$eq": ["$crawl", _literal(new["crawl"])]}
         kept["fetches"] = {"$add": ["$fetches", _if(is_same_crawl, 0, 1)]}
-    is_older = [
-        {"crawled_at": {"$lt": crawled_at}},
-        {"crawled_at": crawled_at, checksum: {"$lt": new[checksum]}},
-    ]
-    return UpdateOne(
-        {"_id": new["_id"], "$or": is_older},
-        [{"$replaceWith": {"$mergeObjects": [_literal(new), kept]}}],
-    )
+    is_older = {"$lt": [["$crawled_at", f"${checksum}"], [crawled_at, its_checksum]]}
+    merged = {"$mergeObjects": [_literal(new), kept]}
+    # In the update, not in the filter: so the document is found by its `_id` alone, the quickest way there is.
+    return UpdateOne({"_id": new["_id"]}, [{"$replaceWith": _if(is_older, merged, "$$ROOT")}])
 
 
 def _literal(value: object) -> dict[str, Any]:
