@@ -12,7 +12,7 @@ from scrapy import Spider
 
 from crawler import seeds
 from crawler.config import Config
-from crawler.errors import BadSeedError
+from crawler.errors import BadSeedError, FrontierError
 from crawler.frontier.frontier import FILTERED, Answer, Frontier, Idle, Lease, Link, Opened, Turn
 from crawler.hand import Hand, Page
 from crawler.outbox import Outbox
@@ -82,6 +82,7 @@ class Conversation:
         self.workers = 1
         self._epoch = 0
         self._generation = 0
+        frontier.on_trouble = self._on_trouble
 
     # -- what the scheduler says
 
@@ -194,7 +195,8 @@ class Conversation:
         links, pages = self.outbox.take(self.config.frontier_batch)
         turns, self._turns = self._turns, []
         # A call that is made anyway takes what fits; only half an empty hand is worth a call of its own.
-        want = self.hand.want(started=self.started) if self._may_take(self.hand.size // 4) else None
+        started = self.started and not self.outbox  # all start requests are in the frontier after this call
+        want = self.hand.want(started=started) if self._may_take(self.hand.size // 4) else None
         acks = [page.ack for page in pages if page.token]
         answer = await self.frontier.exchange(links, acks, turns, want)
         self._last_call = time.monotonic()
@@ -273,6 +275,10 @@ class Conversation:
         self.counts["reclaimed"] += suspects
         self.counts["buried"] += dead
 
+    def _on_trouble(self, error: FrontierError | None) -> None:
+        if error is None:
+            self._next_reclaim = 0.0  # if Redis restarted, its log is to be written anew before it may do so again
+
     async def _reopen(self, links: list[Link]) -> None:
         """Begin the session again: it expired, or Redis lost its last moments.
 
@@ -281,7 +287,8 @@ class Conversation:
         """
         self.counts["reopened"] += 1
         held = self.hand.tokens_ahead
-        opened = await self.frontier.open(begin=False, starting=not self.started, held=held, patient=True)
+        # Start requests may be among the links that have to be sent again.
+        opened = await self.frontier.open(begin=False, starting=True, held=held, patient=True)
         logger.warning(
             "Redis lost this session or its last moments: %d begun pages go back, %d of %d taken seeds are gone",
             len(self.hand.pages) - len(held),

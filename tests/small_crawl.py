@@ -91,7 +91,7 @@ class Worker:
 
     async def reopen(self, unsent: list[Link]) -> None:
         """Begin the session again; what was begun is given up."""
-        opened = await self.frontier.open(begin=False, starting=False, held=list(self.ahead), patient=True)
+        opened = await self.frontier.open(begin=False, starting=True, held=list(self.ahead), patient=True)
         for page in (*self.begun, *self.unsettled):
             page.void()
         for token in opened.missing:
