@@ -13,7 +13,7 @@ from crawler import seeds
 from crawler.config import Config
 from crawler.conversation import Conversation
 from crawler.errors import BadSeedError, SeedError
-from crawler.frontier.frontier import FILTERED, UNFILTERED, Link
+from crawler.frontier.frontier import FILTERED, UNFILTERED, Link, bounded
 from crawler.frontier.start_keys import Batch, StartKeys
 from crawler.start_urls import parse_start
 
@@ -95,7 +95,7 @@ class Intake:
             raise BadSeedError(f"make_request_from_data({entry!r}) raised {error!r}") from error
 
     def _link(self, request: Request, score: float | None) -> Link:
-        priority = int(score) if score is not None and not request.priority else request.priority
+        priority = bounded(score) if score is not None and not request.priority else request.priority
         seed = seeds.encode(request, self._spider, priority=False)
         if request.dont_filter or self._config.start_urls_dont_filter:
             return Link(priority, b"", UNFILTERED, seed)

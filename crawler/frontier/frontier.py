@@ -38,6 +38,9 @@ OPERATIONS = ("exchange", "open", "release", "reclaim", "finish", "status")
 #: With `appendfsync everysec`, what was written is on the disk after this time at the latest, seconds.
 FSYNC_S = 2.0
 
+#: Priorities up to here are exact; what lies beyond, either way, counts as this.
+HIGHEST_PRIORITY = 2**53
+
 #: How a link meets the filter: checked and noted; a start request, admitted once a crawl; neither.
 FILTERED, START, UNFILTERED = 0, 1, 2
 
@@ -318,7 +321,7 @@ class Frontier:
         keys, rules = self.keys, self.rules
         flat: list[Any] = []
         for priority, fingerprint, kind, seed in links:
-            flat += priority, raw(fingerprint), kind, raw(seed)
+            flat += bounded(priority), raw(fingerprint), kind, raw(seed)
         names = [keys.session(self.worker), keys.meta, keys.priorities, keys.starts, keys.parked, keys.dead, keys.seen]
         return "push", names, [keys.base, *number, self._order, *rules.dedup.argv, pack(flat), self._limits]
 
@@ -332,7 +335,7 @@ class Frontier:
         for ack in acks:
             children: list[Any] = []
             for priority, seed in ack.children:
-                children += priority, raw(seed)
+                children += bounded(priority), raw(seed)
             flat += ack.token, ack.reason, children
         waits = [value for turn in turns for value in turn]
         return "complete", names, [keys.base, *number, self._order, pack(flat), pack(waits), self._limits]
@@ -446,6 +449,11 @@ class Frontier:
         replies = await pipeline.execute(raise_on_error=False)
         self.on_call(name if name in OPERATIONS else "exchange", time.perf_counter() - begin_s)
         return replies
+
+
+def bounded(priority: float) -> int:
+    """Return *priority* as the frontier keeps it."""
+    return int(min(max(priority, -HIGHEST_PRIORITY), HIGHEST_PRIORITY))
 
 
 def _ignore(*_: object) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from crawler.frontier.frontier import Link, Turn
-from tests.fleet import Fleet, MakeFleet, link, links, taken, urls
+from crawler.frontier.frontier import Ack, Link, Turn
+from tests.fleet import Fleet, MakeFleet, link, links, seed, taken, urls
 
 pytestmark = pytest.mark.every_redis
 
@@ -25,6 +25,23 @@ async def test_priorities_are_exact_integers(fleet: Fleet) -> None:
     leases = (await fleet.pop(worker)).leases
     assert [lease.priority for lease in leases] == sorted(priorities, reverse=True)
     assert fleet.status().inboxes == {}
+
+
+async def test_what_is_beyond_the_exact_priorities_counts_as_the_nearest(fleet: Fleet) -> None:
+    worker = await fleet.opened()
+    priorities = [2**53 + 1, 10**30, -(10**30), float("inf"), 1]
+    await fleet.push(worker, [link(f"http://h/{n}", priority) for n, priority in enumerate(priorities)])  # type: ignore[arg-type]
+    leases = (await fleet.pop(worker)).leases
+    assert [(lease.priority, lease.seed[-1:]) for lease in leases] == [
+        (2**53, b"0"),
+        (2**53, b"1"),
+        (2**53, b"3"),
+        (1, b"4"),
+        (-(2**53), b"2"),
+    ]
+    child = (10**30, seed("http://h/child"))
+    await worker.exchange(acks=[Ack(leases[0].token, "", [child])])
+    assert (await fleet.pop(worker)).leases[0].priority == 2**53
 
 
 async def test_within_a_priority_the_order_is_kept_over_several_calls(fleet: Fleet) -> None:
