@@ -57,7 +57,7 @@ def _measure(arguments: argparse.Namespace) -> tuple[dict[str, Figures], list[st
     measured: dict[str, Figures] = {}
     complete = True
     with Progress(*columns, console=console, transient=True) as progress:
-        bench = Bench(progress, quick=arguments.quick, urls=arguments.urls)
+        bench = Bench(progress, quick=arguments.quick, large=arguments.large, urls=arguments.urls)
         for part in bench.steps([PARTS[name] for name in arguments.only], lambda part: f"[bold]{part.name}"):
             if not console.is_terminal:
                 console.print(f"{part.name}: {part.title}")
@@ -76,6 +76,7 @@ def _arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--only", nargs="+", metavar="PART", default=list(PARTS), choices=list(PARTS), help=_list())
     parser.add_argument("--quick", action="store_true", help="fewer rounds on smaller data: under three minutes")
+    parser.add_argument("--large", action="store_true", help="also filters of 100 million URLs: an hour, and 10 GB")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, too")
     parser.add_argument("--compare", type=Path, metavar="OLD.json", help="say what changed since those figures")
     parser.add_argument("--urls", type=Path, metavar="FILE", help="real addresses, one a line, to measure seeds on")

@@ -76,6 +76,8 @@ class Bench:
 
     progress: Progress
     quick: bool = False
+    #: Also what takes an hour and ten gigabytes.
+    large: bool = False
     #: Real addresses to measure seeds on, one a line, perhaps gzipped.
     urls: Path | None = None
     #: What could not be measured, and why; the report says it.

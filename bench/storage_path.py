@@ -109,8 +109,8 @@ def pages(number: int) -> Iterator[RawPage]:
         yield RawPage(n.to_bytes(20, "big"), url, url, 200, headers, body, [], "shop", "bench", datetime.now(UTC))
 
 
-async def measure(uri: str, documents: int, rounds: int) -> dict[str, float]:
-    """Return the documents a second of each way."""
+async def measure(uri: str, documents: int, rounds: int) -> dict[str, list[float]]:
+    """Return the documents a second of each way in each round."""
     some_items, some_pages = list(items(documents)), list(pages(documents // 10))
     plain_items = [bson.decode(item_document(*item).raw) for item in some_items]
     plain_pages = [bson.decode(page.document().raw) for page in some_pages]
@@ -132,7 +132,7 @@ async def measure(uri: str, documents: int, rounds: int) -> dict[str, float]:
                 await way.work()
                 rates[way.name].append(way.documents / (perf_counter() - begin_s))
         await client.drop_database(database.name)
-    return {name: statistics.median(found) for name, found in rates.items()}
+    return rates
 
 
 ONE = "insert_one, one at a time"
@@ -151,7 +151,8 @@ def main() -> int:
     arguments = parser.parse_args()
     with ExitStack() as stack:
         uri = arguments.uri or stack.enter_context(EmbeddedMongo(replica_set="rs0")).url
-        rates = asyncio.run(measure(uri, arguments.documents, arguments.rounds))
+        found = asyncio.run(measure(uri, arguments.documents, arguments.rounds))
+    rates = {name: statistics.median(of_rounds) for name, of_rounds in found.items()}
     table = Table("way", "documents/s", "of insert_one", "of bulk_write")
     for name, rate in rates.items():
         bulk = rates[BULK_PAGES if name in (BULK_PAGES, OUR_PAGES) else BULK]

@@ -36,7 +36,8 @@ def main() -> None:
     """Crawl from the URLs on; SETTINGS (JSON) go before those of the peer."""
     name, more, *urls = sys.argv[1:]
     peer = PEERS[name]
-    settings: dict[str, Any] = COMMON | peer.settings | json.loads(more) | {"EXTENSIONS": {Stopwatch: 0}}
+    settings: dict[str, Any] = COMMON | peer.settings | json.loads(more)
+    settings["EXTENSIONS"] = {Stopwatch: 0, **settings.get("EXTENSIONS", {})}
     process = CrawlerProcess(settings)
     crawler = process.create_crawler(peer.spider)
     process.crawl(crawler, start_urls=urls)

@@ -5,7 +5,7 @@ from typing import Any
 
 from scrapy import Spider
 
-from bench.crawl.spiders import LinksSpider, RequestsSpider
+from bench.crawl.spiders import LinksSpider, RequestsSpider, StoringSpider
 
 #: The same for everybody.
 COMMON: dict[str, Any] = {
@@ -28,7 +28,6 @@ class Peer:
     title: str
     settings: dict[str, Any] = field(default_factory=dict)
     spider: type[Spider] = RequestsSpider
-    uses_redis: bool = True
 
 
 _OURS: dict[str, Any] = {
@@ -40,18 +39,42 @@ _OURS: dict[str, Any] = {
     "STORAGE": False,
 }
 
-PEERS = {
-    "scrapy": Peer("plain Scrapy, in memory", uses_redis=False),
-    "scrapy_redis": Peer(
-        "scrapy-redis",
-        {
-            "SCHEDULER": "scrapy_redis.scheduler.Scheduler",
-            "DUPEFILTER_CLASS": "scrapy_redis.dupefilter.RFPDupeFilter",
-            # Of its queues the one that takes the fewest commands.
-            "SCHEDULER_QUEUE_CLASS": "scrapy_redis.queue.FifoQueue",
-            "SCHEDULER_PERSIST": True,
-        },
-    ),
+_SCRAPY_REDIS: dict[str, Any] = {
+    "SCHEDULER": "scrapy_redis.scheduler.Scheduler",
+    "DUPEFILTER_CLASS": "scrapy_redis.dupefilter.RFPDupeFilter",
+    # Of its queues the one that takes the fewest commands.
+    "SCHEDULER_QUEUE_CLASS": "scrapy_redis.queue.FifoQueue",
+    "SCHEDULER_PERSIST": True,
+}
+
+#: Those that are timed.
+TIMED = {
+    "scrapy": Peer("plain Scrapy, in memory"),
+    "scrapy_redis": Peer("scrapy-redis", _SCRAPY_REDIS),
     "ours": Peer("Seedbed, an unmodified spider", _OURS),
     "ours_links": Peer("Seedbed, with Links", _OURS, LinksSpider),
 }
+
+#: Those that are killed: they store what they find in MongoDB.
+STORING = {
+    "scrapy_redis_storing": Peer(
+        "scrapy-redis",
+        _SCRAPY_REDIS | {"ITEM_PIPELINES": {"bench.crawl.pipeline.InsertOne": 300}},
+        StoringSpider,
+    ),
+    "ours_storing": Peer(
+        "Seedbed",
+        _OURS
+        | {
+            "STORAGE": True,
+            "EXTENSIONS": {"crawler.storage.Storage": 0},
+            "SPIDER_MIDDLEWARES": {"crawler.storage.RawPages": 1000},
+            # Else most of the time would go into waiting for dead workers' leases.
+            "FRONTIER_LEASE_S": 3,
+            "STORE_FLUSH_S": 0.5,
+        },
+        StoringSpider,
+    ),
+}
+
+PEERS = TIMED | STORING

@@ -1,6 +1,7 @@
 """The spider of the benchmarks, in two dialects: it follows every link of every page, and keeps nothing."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from scrapy import Request, Spider
 from scrapy.http import Response
@@ -25,6 +26,15 @@ class LinksSpider(RequestsSpider):
     def parse(self, response: Response) -> Iterator[Request]:
         """Follow every link."""
         yield Links(links_of(response))
+
+
+class StoringSpider(RequestsSpider):
+    """Yield an item for each page, too."""
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        """Say which page this is, and follow every link."""
+        yield {"url": response.url}
+        yield from super().parse(response)
 
 
 def links_of(response: Response) -> list[str]:

@@ -69,11 +69,16 @@ class Track:
                 raise RuntimeError(f"the crawl of {peer} failed: {errors[-2000:]}")
         return [json.loads(answer) for answer, _ in answers]
 
-    def start(self, peer: str, urls: Sequence[str], **settings: Any) -> "subprocess.Popen[str]":
-        """Start a worker."""
+    def start(
+        self, peer: str, urls: Sequence[str], log: Path | None = None, **settings: Any
+    ) -> "subprocess.Popen[str]":
+        """Start a worker; what it says goes to *log*, or to pipes."""
         more = json.dumps({"REDIS_URL": self.server.url} | settings)
         command = [sys.executable, "-m", "bench.crawl.one", peer, more, *urls]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+        if log is None:
+            return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+        with log.open("a") as output:
+            return subprocess.Popen(command, stdout=output, stderr=output, text=True, cwd=ROOT)
 
 
 def cpu_s(pid: int) -> float:

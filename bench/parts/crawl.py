@@ -5,17 +5,17 @@ from dataclasses import replace
 from functools import partial
 
 from bench.crawl.fairness import FAST, HOSTS, PATIENCE_S, race
-from bench.crawl.peers import PEERS
+from bench.crawl.peers import TIMED
 from bench.crawl.track import SITE, WARM_UP, Track
 from bench.frame import Bars, Bench, Figures, Part, figures_of, ratio
 
-_TITLES = {name: peer.title for name, peer in PEERS.items()}
+_TITLES = {name: peer.title for name, peer in TIMED.items()}
 
 
 def measure(bench: Bench) -> Figures:
     """Let each peer crawl the site in each round, and then hosts of which the first is slow."""
     with Track(replace(SITE, products=bench.choose(2000, 500))) as track:
-        runs = bench.in_turns(bench.choose(5, 2), {peer: partial(track.crawl, peer) for peer in PEERS})
+        runs = bench.in_turns(bench.choose(5, 2), {peer: partial(track.crawl, peer) for peer in TIMED})
     figures = figures_of(runs) | {
         "ratio_ours_to_scrapy": ratio(runs, "pages_per_s", "ours", "scrapy"),
         "ratio_links_to_scrapy": ratio(runs, "pages_per_s", "ours_links", "scrapy"),
@@ -25,7 +25,7 @@ def measure(bench: Bench) -> Figures:
         bench.notes.append("The race of fast hosts behind a slow one needs ten loopback addresses, as Linux has them.")
         return figures
     with Track(HOSTS) as track:
-        races = bench.in_turns(1, {peer: partial(race, track, peer) for peer in PEERS if peer != "ours_links"})
+        races = bench.in_turns(1, {peer: partial(race, track, peer) for peer in TIMED if peer != "ours_links"})
     return figures | figures_of(races)
 
 
