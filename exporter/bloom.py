@@ -11,6 +11,8 @@ from crawler.frontier.status import Status
 _STEPS = 32
 #: Bits in one block of a bitmap, as `_dedup.lua` makes them.
 BLOCK_BITS = 8 * (256 * 1024 - 16)
+#: With a lifetime, so many filters share the capacity, and one more the error rate, as `_dedup.lua` makes them.
+_SLICES = 4
 
 
 class Filter(NamedTuple):
@@ -22,6 +24,8 @@ class Filter(NamedTuple):
     #: Fingerprints planned for, and the share of new ones that may be taken for seen; 0 for an exact one.
     capacity: int
     error_rate: float
+    #: With a lifetime: (number, fingerprints) of its slices, each a filter of its own, oldest first.
+    slices: tuple[tuple[int, int], ...] = ()
 
     @classmethod
     def of(cls, status: Status) -> Self | None:
@@ -30,7 +34,16 @@ class Filter(NamedTuple):
         if not kind:
             return None
         limits = dict(setting.split("=", 1) for setting in settings)
-        return cls(kind, status.seen, int(limits.get("capacity", 0)), float(limits.get("error_rate", 0)))
+        slices = tuple((int(number), int(held)) for number, held in (s.split("=") for s in status.slices.split()))
+        return cls(kind, status.seen, int(limits.get("capacity", 0)), float(limits.get("error_rate", 0)), slices)
+
+    @property
+    def parts(self) -> "dict[str, Filter]":
+        """Return the filters that it is made of, by what stands behind the name of its key."""
+        if not self.slices:
+            return {"": self}
+        capacity, error_rate = math.ceil(self.capacity / _SLICES), self.error_rate / (_SLICES + 1)
+        return {f":{number}": Filter(self.kind, held, capacity, error_rate) for number, held in self.slices}
 
     def layers(self) -> "Iterator[tuple[Layer, int]]":
         """Yield each layer and what it holds; each is twice the one before at half of its error."""
@@ -87,9 +100,9 @@ class Cost(NamedTuple):
 @lru_cache(maxsize=10_000)
 def cost(of: Filter) -> Cost:
     """Return what a filter costs; O(layers)."""
-    layers, capacity, bits, passed, lost = 0, 0, 0, 1.0, 0.0
-    for layer, held in of.layers():
-        layers += 1
+    capacity, bits, passed, lost = 0, 0, 1.0, 0.0
+    layers = max(sum(1 for _ in part.layers()) for part in of.parts.values())
+    for layer, held in (layer for part in of.parts.values() for layer in part.layers()):
         capacity += layer.capacity
         bits += layer.bits
         lost += layer.lost(held) + (1 - passed) * held

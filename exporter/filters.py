@@ -19,10 +19,10 @@ class FilterCollector:
         self._frontiers = frontiers
 
     def collect(self, out: Exposition) -> None:
-        """Reckon with what the frontiers noted, and ask RedisBloom for the size of its filters."""
+        """Reckon with what the frontiers noted, and ask RedisBloom for the size of its filters, where they stay."""
         statuses = self._frontiers.statuses
         filters = {spider: found for spider, status in statuses.items() if (found := Filter.of(status))}
-        bloom = [spider for spider, found in filters.items() if found.kind == "bloom"]
+        bloom = [spider for spider, found in filters.items() if found.kind == "bloom" and not found.slices]
         infos = self._frontiers.line.ask([Question.of("BF.INFO", Keys(spider).seen) for spider in bloom])
         sizes = {spider: _size_of(info) for spider, info in zip(bloom, infos, strict=True)}
         for spider, found in filters.items():

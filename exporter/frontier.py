@@ -102,6 +102,8 @@ class FrontierCollector:
         out.add(names.DONE, status.done, spider)
         out.add(names.DEAD, status.dead, spider)
         out.add(names.REMOVED, status.removed, spider)
+        out.add(names.PAGES, status.pages, spider)
+        out.add(names.FULL, status.is_full, spider)
         out.add(names.FILTERED, status.filtered, spider)
         out.add(names.HOSTS, status.hosts, spider)
         out.add(names.CRAWLS, status.epoch, spider)

@@ -94,8 +94,7 @@ def _plan(keys: Keys, status: Status, hosts: Any, parked: Any) -> Iterator[Sampl
         yield Sampled("hosts", key)
     for key in (keys.workers, keys.starting):
         yield Sampled("leases", key)
-    for key in (keys.seen, keys.starts):
-        yield Sampled("seen", key)
+    yield Sampled("seen", keys.starts)
     yield Sampled("dead", keys.dead)
     yield Sampled("other", keys.meta)
 
@@ -110,10 +109,13 @@ def _plan(keys: Keys, status: Status, hosts: Any, parked: Any) -> Iterator[Sampl
     lists = [keys.host(int(at.split(b",")[0]), host.decode()) for host, at in _pairs(hosts)]
     yield from _alike("hosts", lists, int(parked))
     made = Filter.of(status)
-    if made and made.kind == "bitmap":
-        for number, (layer, _) in enumerate(made.layers()):
+    for name, part in made.parts.items() if made else ():
+        if part.kind != "bitmap":
+            yield Sampled("seen", keys.seen + name)
+            continue
+        for number, (layer, _) in enumerate(part.layers()):
             blocks = range(0, layer.blocks, -(-layer.blocks // LIKE_KEYS))
-            yield from _alike("seen", (keys.bitmap(number, block) for block in blocks), layer.blocks)
+            yield from _alike("seen", (keys.bitmap(number, block, name) for block in blocks), layer.blocks)
 
 
 def _alike(part: MemoryPart, keys: Iterable[str], total: int) -> Iterator[Sampled]:

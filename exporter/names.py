@@ -33,6 +33,10 @@ LEASED = _gauge("frontier_leased", "Seeds in the hands of workers.", "spider")
 DONE = _counter("frontier_done", "Seeds acknowledged: fetched, parsed, and what came of them stored.", "spider")
 DEAD = _gauge("frontier_dead", "Seeds set aside with their reason, until an operator retries or drops them.", "spider")
 REMOVED = _counter("frontier_removed", "Seeds dropped by an operator or a policy.", "spider")
+PAGES = _gauge("frontier_pages", "Seeds that the present crawl has handed out: FRONTIER_MAX_PAGES ends it.", "spider")
+FULL = _gauge(
+    "frontier_full", "Whether as many seeds are queued or in hand as FRONTIER_MAX_SEEDS lets there be.", "spider"
+)
 FILTERED = _counter("frontier_filtered", "Links refused because they had been seen, or so the filter said.", "spider")
 HOSTS = _gauge("frontier_hosts_waiting", "Hosts that must wait for their turn, blocked ones included.", "spider")
 CRAWLS = _counter("frontier_crawls", "Crawls begun on this frontier.", "spider")

@@ -99,7 +99,7 @@ class LossyRedis(redis.asyncio.Redis):
 class Fleet:
     """Hold one spider's frontier and its workers."""
 
-    def __init__(self, url: str, dedup: str = "exact", **rules: Any) -> None:
+    def __init__(self, url: str, dedup: str = "exact", ttl_ms: int = 0, **rules: Any) -> None:
         # A child of a killed server that was writing its file anew keeps the connections open for a while.
         # `Any`, as the client's own types leave open whether text is bytes.
         self.redis: Any = Redis.from_url(
@@ -108,7 +108,7 @@ class Fleet:
         self.lossy: Any = LossyRedis.from_url(url, retry=Retry(NoBackoff(), 0), socket_timeout=TIMEOUT_S)
         self.lossy.faults = []
         self.keys = Keys.of("spider")
-        self.rules = Rules("project", Dedup(dedup, 1000, 0.001), **({"lease_ms": LEASE_MS} | rules))  # type: ignore[arg-type]
+        self.rules = Rules("project", Dedup(dedup, 1000, 0.001, ttl_ms), **({"lease_ms": LEASE_MS} | rules))  # type: ignore[arg-type]
         self.count = 0
 
     async def close(self) -> None:

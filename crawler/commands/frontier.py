@@ -10,6 +10,7 @@ import msgspec
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
+from crawler.commands.loading import Loaded
 from crawler.commands.tables import duration, table
 from crawler.config import Config
 from crawler.errors import SeedbedError
@@ -17,6 +18,7 @@ from crawler.frontier.client import Clients
 from crawler.frontier.controls import Controls, spiders
 from crawler.frontier.keys import Keys
 from crawler.frontier.status import Status
+from crawler.start_urls import parse_start
 
 USAGE = """
   status [SPIDER] [--watch]        what is queued, leased, done and dead
@@ -24,6 +26,7 @@ USAGE = """
   pause SPIDER, resume SPIDER      all workers stop taking seeds, and go on
   delay SPIDER HOST SECONDS        a host's own delay, for all workers (SECONDS `default`: as the settings say)
   block SPIDER HOST, unblock …     keep a host's seeds, and hand out none
+  forget SPIDER URL…               forget that these were seen (DEDUP=exact): they are taken again when found
   clear SPIDER [--forget]          remove what is queued; --forget: and what was seen
   dead SPIDER                      the seeds that were set aside, with their reasons
   dead SPIDER retry|drop NUMBER…   put them back into the queue, or drop them for good (`all`: every one)
@@ -66,6 +69,7 @@ class Command(ScrapyCommand):
             "delay": self._delay,
             "block": self._block,
             "unblock": self._unblock,
+            "forget": self._forget,
             "clear": self._clear,
             "dead": self._dead,
         }
@@ -77,8 +81,8 @@ class Command(ScrapyCommand):
             with Clients(config) as clients:
                 self._clients = clients
                 actions[action](rest, opts)
-        except SeedbedError as error:
-            print(f"seedbed: {error}", file=sys.stderr)
+        except (SeedbedError, KeyError) as error:
+            print(f"seedbed: {error.args[0] if isinstance(error, KeyError) else error}", file=sys.stderr)
             self.exitcode = 2
         except KeyboardInterrupt:
             self.exitcode = 0
@@ -139,6 +143,15 @@ class Command(ScrapyCommand):
         controls, (host,) = self._controls(args), self._rest(args, "HOST")
         self._tell(f"{host} is served again." if controls.unblock(host.lower()) else "", f"{host} was not blocked.")
 
+    def _forget(self, args: list[str], _: argparse.Namespace) -> None:
+        controls, (name, *entries) = self._controls(args), args
+        if not entries:
+            raise UsageError("which URLs are to be forgotten?")
+        loaded = Loaded.by_name(name.rpartition("/")[2], self.settings)
+        requests = [request for entry in entries for request in parse_start(entry, loaded.spider)]
+        forgotten = controls.forget([loaded.fingerprinter.fingerprint(request) for request in requests])
+        self._tell(f"{forgotten} of {len(requests)} forgotten." if forgotten else "", "None of these was seen.")
+
     def _clear(self, args: list[str], opts: argparse.Namespace) -> None:
         removed = self._controls(args).clear(forget=opts.forget)
         self._tell(f"{removed:,} queued seeds removed{', and what was seen forgotten' if opts.forget else ''}.")
@@ -196,18 +209,26 @@ class Command(ScrapyCommand):
 
 
 def _status_table(now: dict[str, Status], before: dict[str, Status]) -> str:
-    header = ["spider", "state", "queued", "leased", "done", "dead", "removed", "filtered", "workers", "books"]
+    header = ["spider", "state", "queued", "leased", "done", "dead", "removed", "filtered", "pages", "workers", "books"]
     if before:
         header += ["pages/s", "drained in"]
     rows = []
     for tag, status in now.items():
         books = "balanced" if not status.unbalanced else f"OFF BY {status.unbalanced:,}"
-        row: list[object] = [tag, status.state, status.queued, status.leased, status.done, status.dead]
-        row += [status.removed, status.filtered, len(status.workers), books]
+        row: list[object] = [tag, _state_of(status), status.queued, status.leased, status.done, status.dead]
+        row += [status.removed, status.filtered, _pages_of(status), len(status.workers), books]
         if before:
             row += _rates(status, before[tag])
         rows.append(row)
     return table(header, rows)
+
+
+def _state_of(status: Status) -> str:
+    return f"{status.state}, full" if status.is_full else status.state
+
+
+def _pages_of(status: Status) -> str:
+    return f"{status.pages} of {status.max_pages}" if status.max_pages else f"{status.pages}"
 
 
 def _rates(now: Status, before: Status) -> tuple[str, str]:

@@ -7,17 +7,15 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import msgspec
 from scrapy import Request, Spider
 from scrapy.commands import ScrapyCommand
-from scrapy.crawler import Crawler
 from scrapy.exceptions import UsageError
-from scrapy.spiderloader import get_spider_loader
-from scrapy.utils.misc import build_from_crawler, load_object
 
 from crawler import seeds
+from crawler.commands.loading import Loaded
 from crawler.config import Config
 from crawler.errors import SeedbedError, SeedError
 from crawler.frontier.client import AsyncClients
@@ -36,11 +34,14 @@ class Outcome:
     accepted: int = 0
     seen: int = 0
     refused: list[str] = field(default_factory=list)
+    #: Queued before, and removed for a fresh start.
+    removed: int = 0
     #: Not put in, as the queue was full.
     left_out: int = 0
 
     def __str__(self) -> str:
         text = f"{self.accepted} accepted, {self.seen} already seen, {len(self.refused)} refused"
+        text = f"{self.removed} removed, {text}" if self.removed else text
         text += " (--dont-filter takes the seen ones too)" if self.seen else ""
         return text + (f"; {self.left_out} left out: the queue is full (FRONTIER_MAX_SEEDS)" if self.left_out else "")
 
@@ -65,6 +66,7 @@ class Command(ScrapyCommand):
         super().add_options(parser)
         parser.add_argument("-f", "--file", metavar="FILE", help="a seed a line; - reads standard input")
         parser.add_argument("--dont-filter", action="store_true", help="take seeds that were seen already, too")
+        parser.add_argument("--fresh", action="store_true", help="first remove what is queued and forget what was seen")
         parser.add_argument("--json", action="store_true", help="answer in JSON")
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
@@ -83,18 +85,16 @@ class Command(ScrapyCommand):
         self.exitcode = int(bool(outcome.refused or outcome.left_out))
 
     def _seed(self, name: str, entries: list[str], opts: argparse.Namespace) -> Outcome:
-        settings: Any = self.settings
-        crawler = Crawler(get_spider_loader(settings).load(name), settings)
-        spider = crawler.spidercls()
-        fingerprinter = build_from_crawler(load_object(crawler.settings["REQUEST_FINGERPRINTER_CLASS"]), crawler)
-        config = Config.from_settings(crawler.settings)
-        rules = Rules.of(config, crawler.settings)
+        loaded = Loaded.by_name(name, self.settings)
+        spider = loaded.spider
+        config = Config.from_settings(loaded.settings)
+        rules = Rules.of(config, loaded.settings)
         outcome = Outcome()
 
         def links() -> Iterator[Link]:
             for request in _requests(spider, _entries(entries, opts.file), outcome):
                 unfiltered = opts.dont_filter or request.dont_filter
-                fingerprint = b"" if unfiltered else fingerprinter.fingerprint(request)
+                fingerprint = b"" if unfiltered else loaded.fingerprinter.fingerprint(request)
                 try:
                     seed = seeds.encode(request, spider, priority=False)
                 except SeedError as error:
@@ -102,15 +102,20 @@ class Command(ScrapyCommand):
                 else:
                     yield Link(request.priority, fingerprint, UNFILTERED if unfiltered else FILTERED, seed)
 
-        asyncio.run(_push(config, rules, Keys.of(spider.name, config.frontier_namespace), links(), outcome))
+        keys = Keys.of(spider.name, config.frontier_namespace)
+        asyncio.run(_push(config, rules, keys, links(), outcome, fresh=opts.fresh))
         return outcome
 
 
-async def _push(config: Config, rules: Rules, keys: Keys, links: Iterator[Link], outcome: Outcome) -> None:
+async def _push(
+    config: Config, rules: Rules, keys: Keys, links: Iterator[Link], outcome: Outcome, *, fresh: bool
+) -> None:
     clients = AsyncClients(config)
     frontier = Frontier(clients, keys, f"seed:{os.getpid()}:{os.urandom(4).hex()}", rules, clients.where)
     try:
         await frontier.open(begin=False, starting=True)
+        if fresh:
+            outcome.removed = await frontier.clear()
         batch: list[Link] = []
         for link in links:
             batch.append(link)

@@ -1,6 +1,7 @@
 -- dedup_of(key, meta, mode, capacity, error_rate, ttl_ms) -> dedup; the last four as a caller's arguments
 -- admit(dedup, fingerprints) -> {1 or 0 for each: new or seen}, or nil and why not
 -- forget(dedup)                needs key and meta alone, and undoes whatever settings the filter was made with
+-- remove_seen(dedup, fingerprints) -> why not, or nil and how many were there; needs key and meta alone
 --
 -- Stands in front of a script, so that a link is noted as seen in the same atomic step that queues it.
 --
@@ -33,7 +34,7 @@ local function dedup_of(key, meta, mode, capacity, error_rate, ttl_ms)
   }
 end
 
-local admit, forget
+local admit, forget, remove_seen
 do
   -- A bitmap's string, with its header, just fills one of the allocator's size classes (256 KiB); a new one is zeroed
   -- in a moment, and the last one wastes little.
@@ -290,7 +291,8 @@ do
     return new
   end
 
-  function forget(dedup)
+  -- What a filter was made for says where all of it is.
+  local function filters_of(dedup)
     local made, seen, slices = unpack(redis.call('HMGET', dedup.meta, 'dedup', 'seen', 'slices'))
     made = made or ''
     local was = {
@@ -299,7 +301,30 @@ do
       capacity = tonumber(made:match('capacity=(%S+)') or 0),
       error_rate = tonumber(made:match('error_rate=(%S+)') or 0),
     }
-    for _, filter in ipairs(slices and slices_of(was, slices) or {was}) do drop(made:match('^%a+'), filter) end
+    return made:match('^%a+'), slices and slices_of(was, slices) or {was}
+  end
+
+  function forget(dedup)
+    local layout, filters = filters_of(dedup)
+    for _, filter in ipairs(filters) do drop(layout, filter) end
     redis.call('HDEL', dedup.meta, 'dedup', 'seen', 'slices')
+  end
+
+  function remove_seen(dedup, fingerprints)
+    local layout, filters = filters_of(dedup)
+    if not layout then return nil, 0 end
+    if layout ~= 'exact' then
+      return 'DEDUP ' .. dedup.key .. ' is a Bloom filter, which can\'t forget one URL of many: `scrapy seed --dont-filter` ' ..
+        'has it fetched all the same, `scrapy frontier clear --forget` forgets all'
+    end
+    local removed, in_slices = 0, {}
+    for i, filter in ipairs(filters) do
+      local before = removed
+      for _, fingerprint in ipairs(fingerprints) do removed = removed + redis.call('SREM', filter.key, fingerprint) end
+      if filter.number then in_slices[i] = string.format('%.0f=%d', filter.number, filter.count - removed + before) end
+    end
+    if removed > 0 then redis.call('HINCRBY', dedup.meta, 'seen', -removed) end
+    if #in_slices > 0 then redis.call('HSET', dedup.meta, 'slices', table.concat(in_slices, ' ')) end
+    return nil, removed
   end
 end

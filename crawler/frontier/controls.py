@@ -8,7 +8,7 @@ from redis import Redis
 from redis.exceptions import NoScriptError
 
 from crawler.frontier.client import Clients, translated
-from crawler.frontier.frontier import read_status, status_call
+from crawler.frontier.frontier import clear_call, read_status, status_call
 from crawler.frontier.keys import SPIDERS, Keys
 from crawler.frontier.status import Status
 from crawler.frontier.verbs import declared, verb
@@ -98,9 +98,11 @@ class Controls:
 
     def clear(self, *, forget: bool) -> int:
         """Remove all that is queued, and what was seen if *forget*; return how many seeds were removed."""
-        keys = self._keys
-        names = [keys.meta, keys.priorities, keys.parked, keys.suspects, keys.workers, keys.starts, keys.seen]
-        return int(self._run("clear", names, [keys.base, int(forget)]))
+        return int(self._run("clear", *clear_call(self._keys, forget=forget)))
+
+    def forget(self, fingerprints: Sequence[bytes]) -> int:
+        """Forget that these were seen; return how many were. Raises FrontierError where a Bloom filter holds them."""
+        return int(self._run("unsee", [self._keys.meta, self._keys.starts, self._keys.seen], fingerprints))
 
     def dead(self) -> Iterator[DeadSeed]:
         """Give the seeds that were set aside, in no order."""

@@ -386,6 +386,10 @@ class Frontier:
         args = [keys.base, epoch, int(self.rules.keep_seen)]
         return bool(await self._insist(lambda: self._one("finish", names, args)))
 
+    async def clear(self) -> int:
+        """Remove all that is queued and forget what was seen; return how many seeds went; one round trip."""
+        return int(await self.run("clear", *clear_call(self.keys, forget=True)))
+
     async def status(self) -> Status:
         """Look at the whole frontier in one atomic snapshot; one round trip, O(priorities + workers)."""
         with translated(self.where):
@@ -470,6 +474,12 @@ def _read_pop(reply: list[Any], answer: Answer) -> None:
     if idle:
         queued, leased, starting, wait_ms, drain, workers = idle
         answer.idle = Idle(queued, leased, starting, wait_ms, bool(drain), workers)
+
+
+def clear_call(keys: Keys, *, forget: bool) -> tuple[list[str], list[Any]]:
+    """Return keys and arguments of the `clear` verb."""
+    names = [keys.meta, keys.priorities, keys.parked, keys.suspects, keys.workers, keys.starts, keys.seen]
+    return names, [keys.base, int(forget)]
 
 
 def status_call(keys: Keys) -> tuple[list[str], list[str]]:

@@ -106,6 +106,6 @@ class Keys:
         """Bloom filter or set: fingerprints seen; bitmaps carry a layer and a block behind this name."""
         return self("seen")
 
-    def bitmap(self, layer: int, block: int) -> str:
-        """String: one block of a Bloom filter that is kept in bitmaps."""
-        return f"{self.seen}:{layer}:{block}"
+    def bitmap(self, layer: int, block: int, part: str = "") -> str:
+        """String: one block of a Bloom filter that is kept in bitmaps; *part* is what names its slice."""
+        return f"{self.seen}{part}:{layer}:{block}"

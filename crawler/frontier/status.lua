@@ -58,6 +58,7 @@ return cjson.encode({
   workers_lost = count('workers_lost'),
   dedup = counts.dedup or '',
   seen = count('seen'),
+  slices = counts.slices or '',
   inboxes = inboxes,
   workers = held,
 })

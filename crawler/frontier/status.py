@@ -40,6 +40,8 @@ class Status(msgspec.Struct, frozen=True):
     dedup: str
     #: Fingerprints in the filter.
     seen: int
+    #: With a DEDUP_TTL_S, "slice=fingerprints …" of its filters, oldest first.
+    slices: str
     #: Queued seeds by priority, the parked and suspect ones left out.
     inboxes: dict[int, int]
     #: Worker id -> (server time until which its leases hold, in ms; leases).

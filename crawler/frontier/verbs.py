@@ -17,6 +17,7 @@ PARTS = {
     "reclaim": ("_lease",),
     "finish": ("_slices", "_dedup"),
     "clear": ("_lease", "_queue", "_slices", "_dedup"),
+    "unsee": ("_slices", "_dedup"),
     "revive": ("_lease", "_queue"),
     "status": (),
     "take": ("_lease",),

@@ -48,8 +48,21 @@ def test_an_empty_filter_costs_nothing_and_a_fuller_one_more() -> None:
         ("exact", Filter("exact", 5, 0, 0.0)),
         ("bloom capacity=1000 error_rate=0.01", Filter("bloom", 5, 1000, 0.01)),
         ("bitmap capacity=1000 error_rate=1e-05", Filter("bitmap", 5, 1000, 1e-05)),
+        ("exact ttl_ms=4000 7=2 9=3", Filter("exact", 5, 0, 0.0, ((7, 2), (9, 3)))),
     ],
 )
 def test_what_a_frontier_notes_of_its_filter_is_read(noted: str, found: Filter | None) -> None:
     numbers: dict[str, Any] = dict.fromkeys(Status.__struct_fields__, 0)
-    assert Filter.of(Status(**numbers | {"dedup": noted, "seen": 5})) == found
+    dedup, _, slices = noted.partition("4000 ")
+    assert Filter.of(Status(**numbers | {"dedup": dedup, "seen": 5, "slices": slices})) == found
+
+
+def test_slices_share_the_capacity_and_the_error_rate() -> None:
+    sliced = Filter("bloom", 1250, 1000, 0.001, tuple((number, 250) for number in range(5)))
+    assert list(sliced.parts) == [":0", ":1", ":2", ":3", ":4"]
+    now = cost(sliced)
+    assert (now.layers, now.capacity) == (1, 1250)
+    assert now.error_ratio == pytest.approx(0.0005, rel=0.12)
+    grown = cost(Filter("bloom", 12_500, 1000, 0.001, tuple((number, 2500) for number in range(5))))
+    assert grown.layers == 4
+    assert grown.error_ratio < 0.001

@@ -1,0 +1,27 @@
+"""What a command must know of a spider that does not run: its settings and how it tells requests apart."""
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+from scrapy import Spider
+from scrapy.crawler import Crawler
+from scrapy.settings import BaseSettings
+from scrapy.spiderloader import get_spider_loader
+from scrapy.utils.misc import build_from_crawler, load_object
+from scrapy.utils.request import RequestFingerprinterProtocol
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Hold a spider of the project, its settings, and its fingerprinter."""
+
+    spider: Spider
+    settings: BaseSettings
+    fingerprinter: RequestFingerprinterProtocol
+
+    @classmethod
+    def by_name(cls, name: str, settings: Any) -> Self:
+        """Return the spider named *name*. Raises KeyError when the project has none."""
+        crawler = Crawler(get_spider_loader(settings).load(name), settings)
+        fingerprinter = build_from_crawler(load_object(crawler.settings["REQUEST_FINGERPRINTER_CLASS"]), crawler)
+        return cls(crawler.spidercls(), crawler.settings, fingerprinter)
