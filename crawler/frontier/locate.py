@@ -28,7 +28,14 @@ class Locator(ABC):
 
     def __init__(self, address: RedisAddress, options: Mapping[str, Any]) -> None:
         self._servers = list(address.servers)
-        self._options = dict(options, ssl=address.tls)
+        self._options = {
+            **options,
+            "ssl": address.tls,
+            "socket_timeout": TIMEOUT_S,
+            "socket_connect_timeout": TIMEOUT_S,
+            "retry": Retry(NoBackoff(), 0),
+            "decode_responses": True,
+        }
 
     def __call__(self) -> Server:
         """Return the server to talk to now.
@@ -61,15 +68,7 @@ class Locator(ABC):
     @contextmanager
     def _connected(self, server: Server) -> Iterator[Any]:  # redis-py's annotations leave out execute_command
         host, port = server
-        with redis.Redis(
-            host,
-            port,
-            socket_timeout=TIMEOUT_S,
-            socket_connect_timeout=TIMEOUT_S,
-            retry=Retry(NoBackoff(), 0),
-            decode_responses=True,
-            **self._options,
-        ) as client:
+        with redis.Redis(host, port, **self._options) as client:
             yield client
 
 

@@ -56,7 +56,7 @@ async def test_over_tls(tmp_path: Path) -> None:
 
 async def test_one_node_that_answers_is_enough(empty: EmbeddedCluster) -> None:
     other = next(node for node in empty.masters if node is not empty.owner(KEYS.meta))
-    await converse(f"redis+cluster://127.0.0.1:1,127.0.0.1:{other.port}")
+    await converse(f"redis+cluster://127.0.0.1:1,127.0.0.1:{other.port}/0?socket_timeout=5&health_check_interval=1")
 
 
 async def test_a_node_that_is_taken_for_a_single_server_says_what_to_write(empty: EmbeddedCluster) -> None:
