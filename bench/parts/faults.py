@@ -22,11 +22,12 @@ def measure(bench: Bench) -> Figures:
 PART = Part(
     "faults",
     "Killed in the midst of a crawl",
-    f"""{WORKERS} workers crawl the sample site and store an item for each page in MongoDB, while workers, Redis and
-    MongoDB are killed (SIGKILL) at random moments, the same ones for each peer; a killed worker is replaced at once, a
-    killed server is back after a second with the data that it has. Redis keeps its append-only file as the deployment does,
-    MongoDB its journal. When nothing is left to do, what is stored is compared with what the site says a crawl must
-    store. scrapy-redis has a pipeline with insert_one, as Scrapy's documentation shows it.""",
+    f"""{WORKERS} workers crawl the sample site and store an item for each page in MongoDB, while workers, Redis
+    and MongoDB are killed (SIGKILL) at random moments, the same ones for each peer; a killed worker is replaced
+    at once, a killed server is back after a second with the data that it has. Redis keeps its append-only file
+    as the deployment does, MongoDB its journal. When nothing is left to do, what is stored is compared with
+    what the site says that a crawl must store. scrapy-redis has a pipeline with insert_one, as Scrapy's
+    documentation shows it.""",
     measure,
     {
         "lost_pages": "pages of the site of which nothing was stored",
