@@ -8,7 +8,7 @@ from bench.frame import Bars, Curve, Figure, Figures
 from bench.tables import number
 
 WIDTH = 720
-_LABELS, _VALUES = 200, 130
+_LABELS, _VALUES = 245, 110
 _BAR, _GAP = 22, 12
 _HEIGHT, _LEFT, _BOTTOM, _TOP, _RIGHT = 260, 70, 40, 12, 20
 

@@ -5,10 +5,10 @@ from html import escape
 from pathlib import Path
 
 from bench.charts import chart
-from bench.frame import Part
+from bench.frame import Figure, Figures, Part
 from bench.parts import PARTS
 from bench.results import ABOUT, Results, figures_of_part
-from bench.tables import number
+from bench.tables import number, pivoted
 
 _STYLE = Path(__file__).with_suffix(".css").read_text(encoding="utf-8")
 
@@ -50,15 +50,30 @@ def _part(part: Part, results: Results) -> Iterator[str]:
     figures = figures_of_part(results, part.name)
     yield f'<h2 id="{part.name}">{escape(part.title)}</h2>\n<p class="how">{escape(part.how)}</p>'
     yield from (chart(described, figures) for described in part.charts)
-    yield '<div class="table"><table><tr><th>figure<th>value<th>what it means</tr>'
-    for name, figure in figures.items():
-        spread = f" ({number(figure.low)} to {number(figure.high)})" if figure.low != figure.high else ""
-        yield (
-            f'<tr><td><code>{escape(part.name)}.{escape(name)}</code><td class="value">{number(figure.value)}'
-            f'<span class="dim">{spread}</span><td class="meaning">{escape(_meaning(part, name))}</tr>'
-        )
+    yield from _table(figures)
+    yield '<dl class="meanings">'
+    for name, meaning in part.meanings.items():
+        yield f"<dt><code>{escape(name)}</code></dt><dd>{escape(meaning)}</dd>"
+    yield "</dl>"
+
+
+def _table(figures: Figures) -> Iterator[str]:
+    peers, alone = pivoted(figures)
+    columns = list(dict.fromkeys(column for found in peers.values() for column in found))
+    yield '<div class="table"><table>'
+    if peers:
+        yield "<tr><th>" + "".join(f"<th>{escape(column)}" for column in columns)
+    for peer, found in peers.items():
+        cells = "".join(f"<td>{_value(found[column])}" if column in found else "<td>" for column in columns)
+        yield f"<tr><th>{escape(peer)}{cells}"
     yield "</table></div>"
+    if alone:
+        yield '<div class="table"><table>'
+        yield from (f"<tr><th>{escape(name)}<td>{_value(figure)}" for name, figure in alone.items())
+        yield "</table></div>"
 
 
-def _meaning(part: Part, name: str) -> str:
-    return part.meanings.get(name.rpartition(".")[2], "")
+def _value(figure: Figure) -> str:
+    if figure.low == figure.high:
+        return number(figure.value)
+    return f'{number(figure.value)}<span class="dim"> ({number(figure.low)} to {number(figure.high)})</span>'

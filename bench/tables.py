@@ -11,11 +11,7 @@ from bench.frame import Figure, Figures, Part
 
 def tables(part: Part, figures: Figures) -> Iterator[RenderableType]:
     """Give a table of the figures of peers, and a line for each that stands alone."""
-    peers: dict[str, dict[str, Figure]] = {}
-    for name, figure in figures.items():
-        peer, dot, column = name.rpartition(".")
-        if dot:
-            peers.setdefault(peer, {})[column] = figure
+    peers, alone = pivoted(figures)
     columns = list(dict.fromkeys(column for found in peers.values() for column in found))
     table = Table(title=part.title, title_justify="left", title_style="bold")
     table.add_column("")
@@ -25,9 +21,21 @@ def tables(part: Part, figures: Figures) -> Iterator[RenderableType]:
         table.add_row(peer, *(shown(found[column]) if column in found else "" for column in columns))
     if peers:
         yield table
+    for name, figure in alone.items():
+        yield Text.from_markup(f"  {name.replace('_', ' ')}: [bold]{shown(figure)}")
+
+
+def pivoted(figures: Figures) -> tuple[dict[str, Figures], Figures]:
+    """Return the figures of each peer, and those that belong to none."""
+    peers: dict[str, Figures] = {}
+    alone: Figures = {}
     for name, figure in figures.items():
-        if "." not in name:
-            yield Text.from_markup(f"  {name.replace('_', ' ')}: [bold]{shown(figure)}")
+        peer, dot, column = name.rpartition(".")
+        if dot:
+            peers.setdefault(peer, {})[column] = figure
+        else:
+            alone[name] = figure
+    return peers, alone
 
 
 def shown(figure: Figure) -> str:

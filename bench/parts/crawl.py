@@ -14,7 +14,7 @@ _TITLES = {name: peer.title for name, peer in TIMED.items()}
 
 def measure(bench: Bench) -> Figures:
     """Let each peer crawl the site in each round, and then hosts of which the first is slow."""
-    with Track(replace(SITE, products=bench.choose(2000, 500))) as track:
+    with Track(replace(SITE, products=bench.choose(1200, 400))) as track:
         runs = bench.in_turns(bench.choose(5, 2), {peer: partial(track.crawl, peer) for peer in TIMED})
     figures = figures_of(runs) | {
         "ratio_ours_to_scrapy": ratio(runs, "pages_per_s", "ours", "scrapy"),

@@ -4,6 +4,7 @@ import asyncio
 import subprocess
 import sys
 import time
+from time import perf_counter
 from typing import Any
 
 from redis import Redis
@@ -69,18 +70,26 @@ def push_times(redis_url: str, pages: int) -> Run:
     load = Swarm(redis_url=redis_url, spider="others", seconds=3600, **LOAD)  # type: ignore[arg-type]
     with SwarmProcess(load) as others:
         others.go()
-        took_ms = sorted(asyncio.run(_push(redis_url, pages)))
-    return {"push_p50_ms": percentile(took_ms, 50), "push_p99_ms": percentile(took_ms, 99)}
+        push_ms, ping_ms = asyncio.run(_push(redis_url, pages))
+    return {
+        "push_p50_ms": percentile(push_ms, 50),
+        "push_p99_ms": percentile(push_ms, 99),
+        "ping_p99_ms": percentile(ping_ms, 99),
+    }
 
 
-async def _push(redis_url: str, pages: int) -> list[float]:
-    took_ms: list[float] = []
+async def _push(redis_url: str, pages: int) -> tuple[list[float], list[float]]:
+    push_ms: list[float] = []
+    ping_ms: list[float] = []
     async with opened(redis_url, "bench") as frontier:
-        frontier.on_call = lambda what, took_s: took_ms.append(1000 * took_s) if what == "exchange" else None
+        frontier.on_call = lambda what, took_s: push_ms.append(1000 * took_s) if what == "exchange" else None
         for _ in range(pages):
             await frontier.exchange([new_link() for _ in range(LINKS_PER_PAGE)])
+            begin_s = perf_counter()
+            await frontier.clients(frontier.keys.meta).ping()
+            ping_ms.append(1000 * (perf_counter() - begin_s))
             await asyncio.sleep(PAUSE_S)
-    return took_ms
+    return sorted(push_ms), sorted(ping_ms)
 
 
 def idle_calls(redis_url: str, client: Any, seconds: float) -> Run:
@@ -119,6 +128,7 @@ PART = Part(
         "complete_per_s": "acknowledgements a second",
         "push_p50_ms": "time that a push of one page's links takes, median",
         "push_p99_ms": "the same, all but 1 in 100",
+        "ping_p99_ms": "time of a PING between them, all but 1 in 100: what the line and the machine add to anything",
         "calls_per_s": f"requests that Redis read a second, of all {IDLE_WORKERS} idle workers together",
         "ratio_requests_to_scrapy_redis": "links pushed a second, from Requests, against scrapy-redis",
         "ratio_links_to_scrapy_redis": "the same from Links",
