@@ -217,12 +217,11 @@ do
   local function admit_to_slices(dedup, layout, fingerprints, noted)
     local live, expired, present = {}, {}, slice_at(dedup.ttl_ms, dedup.now_ms)
     local all = slices_of(dedup, noted)
-    -- Where the clock was set back, the youngest slice goes on.
-    if #all > 0 then present = math.max(present, all[#all].number) end
     for _, slice in ipairs(all) do
       local list = slice.number >= present - SLICES and live or expired
       list[#list + 1] = slice
     end
+    -- Where the clock was set back, the youngest slice goes on.
     if #live == 0 or live[#live].number < present then live[#live + 1] = slice_of(dedup, present, 0) end
 
     local found = {}

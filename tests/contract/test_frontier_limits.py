@@ -118,6 +118,16 @@ async def test_a_host_at_its_limit_holds_nobody_up(make_fleet: MakeFleet) -> Non
     assert fleet.status().removed == 99
 
 
+async def test_what_was_set_apart_for_a_host_is_limited_as_well(make_fleet: MakeFleet) -> None:
+    fleet = make_fleet(max_host_pages=3)
+    worker = await fleet.opened()
+    await fleet.push(worker, links("h/a", "h/b", "h/c", "h/d", "h/e"))
+    assert await taken(fleet, worker, per_host=1) == ["h/a"]
+    assert fleet.status().parked == 4
+    assert await taken(fleet, worker) == ["h/b", "h/c"]
+    assert (fleet.status().removed, fleet.status().queued) == (2, 0)
+
+
 async def test_without_a_limit_no_host_is_counted(fleet: Fleet) -> None:
     worker = await fleet.opened()
     await fleet.push(worker, links("h/a", "i/a"))
@@ -152,11 +162,12 @@ async def test_the_next_crawl_counts_anew(make_fleet: MakeFleet) -> None:
         worker = await fleet.opened()
 
 
-@pytest.mark.parametrize("by_host", [0, 3])
+@pytest.mark.parametrize("by_host", [0, 4])
 async def test_a_new_run_counts_what_is_in_hand(make_fleet: MakeFleet, by_host: int) -> None:
-    fleet = make_fleet(max_pages=3, max_host_pages=by_host)
+    fleet = make_fleet(max_pages=4, max_host_pages=by_host)
     dead, worker = await fleet.opened(), await fleet.opened()
-    await fleet.push(worker, links("h/a", "h/b", "h/c"))
+    await fleet.push(worker, links("h/done", "h/a", "h/b", "h/c"))
+    await fleet.complete(worker, (await fleet.pop(worker, 1)).leases)
     (lease,) = (await fleet.pop(worker, 1)).leases
     await fleet.pop(dead, 2)
     Controls(fleet.redis, fleet.keys, "here").clear(forget=True)
@@ -164,10 +175,10 @@ async def test_a_new_run_counts_what_is_in_hand(make_fleet: MakeFleet, by_host: 
     assert fleet.redis.hgetall(fleet.keys.pages) == ({b"h": b"3"} if by_host else {})
     await worker.give_back([lease.token])
     await dead.leave()
-    await fleet.push(worker, links("h/d"))
-    assert await taken(fleet, worker) == ["h/b", "h/c", "h/a"]
+    await fleet.push(worker, links("h/d", "h/e"))
+    assert await taken(fleet, worker) == ["h/b", "h/c", "h/a", "h/d"]
     assert await taken(fleet, worker) == []
-    assert fleet.status().pages == 3
+    assert fleet.status().pages == 4
 
 
 async def test_a_lost_reply_counts_no_page_twice(make_fleet: MakeFleet) -> None:
