@@ -5,15 +5,15 @@
 -- whose worker died while it ran alone `max_deaths` times is set aside. After a restart of the server everybody gets
 -- lease_ms to report first; restarted is 1 for the worker that found it, so that it has the log written anew. O(limit).
 --
--- | key              | type | meaning                                                     |
--- | workers          | zset | worker -> lease deadline, ms                                |
--- | meta             | hash | run_id, grace_ms, grace_by, dead_numbers, workers_lost, tester, testing |
--- | busy             | zset | hosts that wait, by their next turn                         |
--- | suspects         | list | seeds to be run alone                                       |
--- | dead             | hash | seeds set aside                                             |
--- | starting         | set  | workers still giving start requests                         |
--- | base leases:<w>  | hash | leases of worker w                                          |
--- | base session:<w> | hash | its session                                                 |
+-- | key              | type | meaning                                                |
+-- | workers          | zset | worker -> lease deadline, ms                           |
+-- | meta             | hash | run_id, grace_ms, grace_by, dead_numbers, workers_lost |
+-- | busy             | zset | hosts that wait, by their next turn                    |
+-- | suspects         | list | seeds to be run alone                                  |
+-- | dead             | hash | seeds set aside                                        |
+-- | starting         | set  | workers still giving start requests                    |
+-- | base leases:<w>  | hash | leases of worker w                                     |
+-- | base session:<w> | hash | its session                                            |
 local workers, meta, busy, suspects, dead, starting = unpack(KEYS)
 local base, me, lease_ms, limit, max_deaths = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 
@@ -52,7 +52,6 @@ for _, worker in ipairs(redis.call('ZRANGEBYSCORE', workers, '-inf', now, 'LIMIT
     redis.call('HINCRBY', meta, 'workers_lost', 1)
     redis.call('DEL', base .. 'session:' .. worker)
     redis.call('SREM', starting, worker)
-    if redis.call('HGET', meta, 'tester') == worker then redis.call('HDEL', meta, 'tester', 'testing') end
   end
   if limit == 0 then break end
 end

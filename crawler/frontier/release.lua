@@ -12,7 +12,7 @@
 -- | suspects             | list | seeds to be run alone                            |
 -- | workers              | zset | worker -> lease deadline, ms                     |
 -- | starting             | set  | workers still giving start requests              |
--- | meta                 | hash | parked, pages, tester, testing                   |
+-- | meta                 | hash | parked, pages                                    |
 -- | base inbox:<p>       | list | seeds of priority p                              |
 -- | base host:<p>:<host> | list | parked seeds of one host                         |
 -- | base pages           | hash | host -> pages of it that this crawl handed out   |
@@ -30,7 +30,6 @@ if mode == 'leave' then
   redis.call('DEL', session)
   redis.call('ZREM', workers, worker)
   redis.call('SREM', starting, worker)
-  if redis.call('HGET', meta, 'tester') == worker then redis.call('HDEL', meta, 'tester', 'testing') end
 else
   redis.call('HSET', session, 'seq', seq, 'popped', 0)
 end

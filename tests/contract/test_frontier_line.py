@@ -109,8 +109,9 @@ async def test_a_pop_that_arrives_after_it_was_given_up_does_no_harm(fleet: Flee
     answer = await worker.exchange(links("h/e"), turns=[Turn("", 0)], want=WANT)
     assert answer.lost
     assert fleet.snapshot() == before
-    assert (await worker.exchange(turns=[Turn("", 0)], want=WANT)).lost
-    assert fleet.snapshot() == before
+    for said in ({"links": links("h/e")}, {"turns": [Turn("", 0)]}, {"turns": [Turn("", 0)], "want": WANT}):
+        assert (await worker.exchange(**said)).lost  # type: ignore[arg-type]
+        assert fleet.snapshot() == before
     opened = await worker.open(begin=False, starting=False)
     assert opened.missing == frozenset()
     assert fleet.status().leased == 0
@@ -309,14 +310,15 @@ async def test_a_full_server_lets_all_through_that_drains_it(make_fleet: MakeFle
     fleet.expire(dead)
     fleet.redis.hset(fleet.keys.meta, "run_id", "that of the process before")
     children = [(0, seed("http://h0/child"))]
+    starting = Want(3, 100, {}, started=False)
     steps: dict[str, Callable[[], Awaitable[object]]] = {
         "complete": lambda: one.exchange(acks=[Ack(leases[0].token, "", children), Ack(leases[1].token, "bad")]),
         "turns": lambda: one.exchange(turns=[Turn(leases[2].token, 500)]),
         "extend": lambda: one._one("extend", [fleet.keys.workers], [one.worker, fleet.rules.lease_ms]),
         "found": one.reclaim,
         "reclaim": two.reclaim,
-        "elect": lambda: one.exchange(want=WANT),
-        "pop": lambda: two.exchange(want=WANT),
+        "elect": lambda: one.exchange(want=starting),
+        "pop": lambda: two.exchange(want=starting),
         "open": lambda: two.open(begin=False, starting=True),
         "give back": lambda: one.give_back([lease.token for lease in leases]),
         "leave": one.leave,
@@ -331,7 +333,7 @@ async def test_a_full_server_lets_all_through_that_drains_it(make_fleet: MakeFle
         fleet.audit()
         if name == "found":
             fleet.redis.hset(fleet.keys.meta, "grace_ms", 0)
-        fleet.advance(1001 if name == "leave" else 0)
+        fleet.advance(1001 if name in {"reclaim", "leave"} else 0)
     status = fleet.status()
     assert (status.done, status.dead, status.suspects) == (1, 1, 1)
 

@@ -87,6 +87,16 @@ async def test_what_is_given_back_comes_next_in_its_old_order(fleet: Fleet) -> N
     assert await taken(fleet, worker) == ["h/z", "h/b", "h/c", "h/d"]
 
 
+async def test_any_number_of_seeds_goes_back_in_order(fleet: Fleet) -> None:
+    worker, other = await fleet.opened(), await fleet.opened()
+    names = [f"h/{n}/{'long' * 20}" for n in range(700)]
+    await fleet.push(worker, links(*names))
+    await fleet.pop(worker, 300, per_host=1000)
+    await fleet.pop(worker, 300, per_host=1000)
+    assert await worker.leave() == 600
+    assert await taken(fleet, other, 1000, per_host=1000) == names
+
+
 async def test_what_is_given_back_comes_before_what_is_set_apart_of_its_host(make_fleet: MakeFleet) -> None:
     fleet = make_fleet(delay_ms=1000)
     worker, other = await fleet.opened(), await fleet.opened()
