@@ -38,12 +38,12 @@ class Filter(NamedTuple):
         return cls(kind, status.seen, int(limits.get("capacity", 0)), float(limits.get("error_rate", 0)), slices)
 
     @property
-    def parts(self) -> "dict[str, Filter]":
-        """Return the filters that it is made of, by what stands behind the name of its key."""
+    def parts(self) -> "dict[int | None, Filter]":
+        """Return the filters that it is made of, by the number of the slice; None: it has no slices."""
         if not self.slices:
-            return {"": self}
+            return {None: self}
         capacity, error_rate = math.ceil(self.capacity / _SLICES), self.error_rate / (_SLICES + 1)
-        return {f":{number}": Filter(self.kind, held, capacity, error_rate) for number, held in self.slices}
+        return {number: Filter(self.kind, held, capacity, error_rate) for number, held in self.slices}
 
     def layers(self) -> "Iterator[tuple[Layer, int]]":
         """Yield each layer and what it holds; each is twice the one before at half of its error."""

@@ -3,6 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from heapq import nlargest
 from typing import Any, NamedTuple
 
@@ -109,13 +110,14 @@ def _plan(keys: Keys, status: Status, hosts: Any, parked: Any) -> Iterator[Sampl
     lists = [keys.host(int(at.split(b",")[0]), host.decode()) for host, at in _pairs(hosts)]
     yield from _alike("hosts", lists, int(parked))
     made = Filter.of(status)
-    for name, part in made.parts.items() if made else ():
+    for slice_number, part in made.parts.items() if made else ():
         if part.kind != "bitmap":
-            yield Sampled("seen", keys.seen + name)
+            yield Sampled("seen", keys.seen if slice_number is None else keys.seen_slice(slice_number))
             continue
+        bitmap = keys.bitmap if slice_number is None else partial(keys.bitmap_slice, slice_number)
         for number, (layer, _) in enumerate(part.layers()):
             blocks = range(0, layer.blocks, -(-layer.blocks // LIKE_KEYS))
-            yield from _alike("seen", (keys.bitmap(number, block, name) for block in blocks), layer.blocks)
+            yield from _alike("seen", (bitmap(number, block) for block in blocks), layer.blocks)
 
 
 def _alike(part: MemoryPart, keys: Iterable[str], total: int) -> Iterator[Sampled]:

@@ -106,6 +106,14 @@ class Keys:
         """Bloom filter or set: fingerprints seen; bitmaps carry a layer and a block behind this name."""
         return self("seen")
 
-    def bitmap(self, layer: int, block: int, part: str = "") -> str:
-        """String: one block of a Bloom filter that is kept in bitmaps; *part* is what names its slice."""
-        return f"{self.seen}{part}:{layer}:{block}"
+    def bitmap(self, layer: int, block: int) -> str:
+        """String: one block of a Bloom filter that is kept in bitmaps."""
+        return f"{self.seen}:{layer}:{block}"
+
+    def seen_slice(self, slice: int) -> str:  # noqa: A002 - its name in docs/keyspace.md
+        """Bloom filter or set: fingerprints seen in one slice of DEDUP_TTL_S."""
+        return f"{self.seen}:{slice}"
+
+    def bitmap_slice(self, slice: int, layer: int, block: int) -> str:  # noqa: A002 - its name in docs/keyspace.md
+        """String: one block of the filter of one slice."""
+        return f"{self.seen_slice(slice)}:{layer}:{block}"
