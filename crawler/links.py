@@ -30,12 +30,18 @@ class Links(Request):
     def __init__(self, urls: Iterable[str], callback: Callable[..., Any] | None = None, **kwargs: Any) -> None:
         self.urls = list(urls)
         # Middlewares see the shortest link, and dont_filter tells them to leave the choice of hosts to whoever expands.
-        url = kwargs.pop("url", None) or min(filter(is_canonical, self.urls), key=len, default="about:blank")
+        url = kwargs.pop("url", None) or next(filter(is_canonical, sorted(self.urls, key=len)), "about:blank")
         kwargs["dont_filter"] = True
         super().__init__(url, callback, **kwargs)
 
     def __repr__(self) -> str:
         return f"<{len(self.urls)} links, {self.url} among them>"
+
+
+def _like(links: Links, url: str) -> Request:
+    """Return the request that one of the links stands for."""
+    shared = {name: getattr(links, name) for name in Request.attributes}
+    return Request(**shared | {"url": url, "dont_filter": False})
 
 
 class Expander:
@@ -53,9 +59,7 @@ class Expander:
 
         A link that is no address is left out. Raises NotDataError when what the links share can't be stored.
         """
-        shared = {name: getattr(links, name) for name in Request.attributes}
-        pattern = Request(**shared | {"url": _PATTERN, "dont_filter": False})
-        head, tail = seeds.encode(pattern, self._spider, priority=False).split(_PATTERN.encode())
+        head, tail = seeds.around(links, self._spider) or self._around(links)
         fast = self._fast and links.method == "GET" and not links.body and not links.meta.get("verbatim_url")
         for url in links.urls:
             if self._length_limit and len(url) > self._length_limit:
@@ -65,11 +69,15 @@ class Expander:
                     yield fingerprint_canonical(url), head + url.encode() + tail
                 continue
             try:
-                request = pattern.replace(url=url)
+                request = _like(links, url)
             except (ValueError, TypeError):
                 continue
             if self._is_within(urlsplit(request.url).netloc):
                 yield self._fingerprint(request), seeds.encode(request, self._spider, priority=False)
+
+    def _around(self, links: Links) -> tuple[bytes, bytes]:
+        head, tail = seeds.encode(_like(links, _PATTERN), self._spider, priority=False).split(_PATTERN.encode())
+        return head, tail
 
     def _is_allowed(self, authority: str) -> bool:
         allowed = getattr(self._spider, "allowed_domains", None)

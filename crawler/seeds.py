@@ -39,11 +39,23 @@ def encode(request: Request, spider: Spider, *, priority: bool = True) -> bytes:
     method = request.callback
     name = "" if method is None else method_name(spider, method)
     url = request.url
-    if name is not None and type(request) is Request and not (priority and request.priority) and _is_settled(url):
+    ordinary = type(request) is Request and not request.dont_filter and not (priority and request.priority)
+    if name is not None and ordinary and _is_settled(url):
         tail = _short_tail(request)
         if tail is not None:
             return f"{name}--{url}".encode() + tail
     return _encode_full(request, spider, priority)
+
+
+def around(request: Request, spider: Spider) -> tuple[bytes, bytes] | None:
+    """Return what stands before and behind the URL in the seed of any ordinary link that has all else from *request*.
+
+    None where such a seed takes a full tail. Neither its class nor its priority nor dont_filter counts.
+    """
+    method = request.callback
+    name = "" if method is None else method_name(spider, method)
+    tail = _short_tail(request)
+    return None if name is None or tail is None else (f"{name}--".encode(), tail)
 
 
 def decode(data: bytes | str, spider: Spider, *, priority: int | None = None) -> Request:
@@ -79,7 +91,6 @@ def _short_tail(request: Request) -> bytes | None:
         request.method != "GET"
         or request._body
         or request.errback is not None
-        or request.dont_filter
         or (request._cb_kwargs is not None and request._cb_kwargs != {})
         or (request._cookies is not None and request._cookies != {})
         or (request._flags is not None and request._flags != [])
