@@ -92,6 +92,6 @@ class Outbox:
         # Whoever waits, waits for all that is here now.
         self._came = self._went + len(self._entries)
         self._waiters = [(self._came, waiter) for _, waiter in self._waiters]
-        self._sent.clear()
+        self._sent = deque(call for call in self._sent if call[0] <= seq)  # Redis has them, and may lose them yet
         self.waiting_since = time.monotonic()
         return pages

@@ -27,9 +27,12 @@ class Web:
 
     @property
     def starts(self) -> list[Link]:
-        return [self.link(0, START), self.link(self.pages - 1, START)]
+        """Return the start requests, of pages that no link leads to."""
+        return [self.link(self.pages, START), self.link(self.pages + 1, START)]
 
     def links_of(self, page: int) -> list[Link]:
+        if page >= self.pages:
+            return [self.link(page - self.pages), self.link(2 * self.pages - 1 - page)]
         found = {2 * page + 1, 2 * page + 2, (7 * page + 3) % self.pages, page}
         return [self.link(other) for other in sorted(found) if other < self.pages]
 

@@ -47,6 +47,8 @@ SEEDS = WEB.seeds()
 DELAY_MS = 1_000_000
 
 Queue = dict[tuple[str, int], list[bytes]]
+#: How far a worker had come, whether the server knew its session, and whether a late pop had been there.
+Session = tuple[tuple[int, int], bool, bool]
 
 
 @dataclass
@@ -77,8 +79,9 @@ class Watched(Worker):
         self.haunted = False
 
     @property
-    def mark(self) -> tuple[int, int, bool]:
-        return self.opens, self.frontier.seq, self.in_sync
+    def calls(self) -> tuple[int, int]:
+        """Tell how far it has come; what the server does to its session is no call of its own."""
+        return self.opens, self.frontier.seq
 
     async def reopen(self, unsent: list[Link]) -> None:
         await super().reopen(unsent)
@@ -95,7 +98,7 @@ class FrontierModel(RuleBasedStateMachine):
         self.loop = asyncio.new_event_loop()
         self.books = Books()
         self.workers: list[Watched] = []
-        self.snapshots: list[tuple[dict[bytes, bytes], Books, dict[str, tuple[tuple[int, int, bool], bool]]]] = []
+        self.snapshots: list[tuple[dict[bytes, bytes], Books, dict[str, Session]]] = []
 
     def teardown(self) -> None:
         try:
@@ -296,22 +299,22 @@ class FrontierModel(RuleBasedStateMachine):
 
     @rule()
     def take_snapshot(self) -> None:
-        marks = {worker.frontier.worker: (worker.mark, worker.haunted) for worker in self.workers}
-        self.snapshots.append((self.fleet.snapshot(), deepcopy(self.books), marks))
+        sessions = {worker.frontier.worker: (worker.calls, worker.in_sync, worker.haunted) for worker in self.workers}
+        self.snapshots.append((self.fleet.snapshot(), deepcopy(self.books), sessions))
 
     @precondition(lambda self: self.snapshots)
     @rule(number=st.integers(0, 9))
     def roll_back(self, number: int) -> None:
         """Restart Redis with a prefix of its history: what came after the snapshot never was."""
         number %= len(self.snapshots)
-        snapshot, books, marks = self.snapshots[number]
+        snapshot, books, sessions = self.snapshots[number]
         del self.snapshots[number + 1 :]
         self.fleet.roll_back(snapshot)
         self.books = deepcopy(books)
         for worker in self.workers:
-            mark, was_haunted = marks.get(worker.frontier.worker, (None, False))
-            worker.in_sync = worker.in_sync and mark == worker.mark
-            worker.haunted = worker.in_sync and was_haunted
+            calls, in_sync, haunted = sessions.get(worker.frontier.worker, (None, False, False))
+            worker.in_sync = in_sync and calls == worker.calls
+            worker.haunted = haunted and worker.in_sync
         self.look_for_sessions()
 
     def look_for_sessions(self) -> None:
