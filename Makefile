@@ -21,6 +21,10 @@ demo: $(VENV)/demo ## crawl the sample shop on this machine (SITE=URL: a site of
 	@$(BIN)/python -m bench.demo $(if $(SITE),--site '$(SITE)') $(if $(WORKERS),--workers $(WORKERS)) \
 		$(if $(PRODUCTS),--products $(PRODUCTS)) $(if $(KEEP),--keep)
 
+.PHONY: bench
+bench: $(VENV)/dev ## measure it beside scrapy-redis and plain Scrapy, and write a report (QUICK=1; ONLY='crawl frontier')
+	@$(BIN)/python -m bench $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY))
+
 # -- with Docker
 
 CONTAINERS := docker compose
