@@ -146,7 +146,7 @@ class EmbeddedCluster:
         options = {"cluster-enabled": "yes", "cluster-node-timeout": str(DOWN_AFTER_MS), **_QUICK_REPLICAS}
         if not self._tls:
             return EmbeddedRedis(self._program, options=options)
-        port = free_port()
+        port = next(port for port in iter(free_port, None) if port not in self._tls_ports.values())
         node = EmbeddedRedis(
             self._program, options={**options, **self._tls, "tls-cluster": "yes", "tls-port": str(port)}
         )

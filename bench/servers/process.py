@@ -18,8 +18,9 @@ from typing import ClassVar, Self, TypedDict
 from bench.servers.programs import ServerError
 
 #: Ports to draw from. They lie below the ephemeral range: a client that retries a closed ephemeral port on
-#: loopback may connect to itself, and would then hold the port against the server's restart.
-PORTS = range(20_000, 30_000)
+#: loopback may connect to itself, and would then hold the port against the server's restart. So do those, 10,000 above,
+#: on which the nodes of a Redis Cluster talk to each other.
+PORTS = range(20_000, 22_700)
 
 #: How often a start is tried again with another port after somebody else has taken the first.
 PORT_TRIES = 5
