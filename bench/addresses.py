@@ -42,3 +42,8 @@ def recombined(addresses: Sequence[str], number: int, seed: int = 1) -> Iterator
     split = [address.rpartition("/") for address in addresses if address.count("/") > 2]
     for n in range(number):
         yield f"{split[n % len(split)][0]}/{draw.choice(split)[2]}"
+
+
+def shuffled(addresses: Sequence[str], seed: int = 1) -> list[str]:
+    """Return the same addresses in another order, the same one for the same *seed*."""
+    return random.Random(seed).sample(addresses, len(addresses))

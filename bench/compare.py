@@ -11,7 +11,14 @@ from bench.tables import number
 #: Ends of names of figures of which more is better; of all others less is.
 _MORE_IS_BETTER = ("_per_s", "_per_day", ".workers", "capacity.pages_per_day")
 #: Ends of names of figures that do not depend on how busy the machine is: a change of these is a change of the code.
-_STEADY = ("bytes_per_seed", "bytes_per_url", "round_trips_per_page", "lost_pages", "doubled_documents")
+_STEADY = (
+    "bytes_per_seed",
+    "bytes_per_url",
+    "commands_per_page",
+    "request_bytes_per_page",
+    "lost_pages",
+    "doubled_documents",
+)
 #: A change that is smaller than this is none.
 TOLERANCE = 1.05
 

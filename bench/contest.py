@@ -13,7 +13,7 @@ from scrapy_redis.queue import FifoQueue  # type: ignore[import-untyped]
 
 from bench.crawl.spiders import RequestsSpider
 from bench.frame import Run
-from bench.swarm import frontier_of
+from bench.swarm import frontier_of, new_link
 from crawler import seeds
 from crawler.config import Config
 from crawler.fingerprints import RequestFingerprinter
@@ -26,6 +26,8 @@ LINKS_PER_PAGE = 20
 POP = 64
 #: Links that it sends at once.
 BATCH = Config().frontier_batch
+#: Exchanges over which costs are counted.
+EXCHANGES = 20
 #: scrapy-redis gets a part of the links only: it takes so many times longer for each.
 SHARE_OF_SCRAPY_REDIS = 8
 
@@ -109,6 +111,28 @@ class Contest:
             complete_s += begin_s - popped_s
             popped += len(taken)
         return popped, pop_s, complete_s
+
+
+async def steady_costs(redis_url: str, client: Any) -> Run:
+    """Return what a busy worker asks of Redis for a page: the same numbers on every machine.
+
+    In each exchange it acknowledges as many pages as fill a batch with their links, and takes as many seeds.
+    """
+    pages = BATCH // (LINKS_PER_PAGE + 1)
+    want = Want(pages, pages, {}, started=True)
+    async with opened(redis_url, "steady") as frontier:
+        await frontier.exchange([new_link() for _ in range(BATCH)])
+        held = (await frontier.exchange(want=want)).leases
+        before = client.info("stats")
+        for _ in range(EXCHANGES):
+            links = [new_link() for _ in range(pages * LINKS_PER_PAGE)]
+            held = (await frontier.exchange(links, [Ack(lease.token) for lease in held], (), want)).leases
+        after = client.info("stats")
+    grown = {name: after[name] - before[name] for name in ("total_commands_processed", "total_net_input_bytes")}
+    return {
+        "commands_per_page": (grown["total_commands_processed"] - 1) / EXCHANGES / pages,
+        "request_bytes_per_page": grown["total_net_input_bytes"] / EXCHANGES / pages,
+    }
 
 
 @asynccontextmanager

@@ -43,11 +43,11 @@ class Track:
     def __exit__(self, *exc_info: object) -> None:
         self._exit.close()
 
-    def crawl(self, peer: str) -> Run:
-        """Crawl the site with one worker, and return its figures."""
+    def crawl(self, peer: str, **settings: Any) -> Run:
+        """Crawl the site with one worker, and return its figures; *settings* go before those of the peer."""
         self.redis.flushall()
         before = self.redis.info()
-        pages = self.workers(peer, 1)[0]
+        pages = self.workers(peer, 1, **settings)[0]
         after = self.redis.info()
         first = int(WARM_UP * len(pages))
         (began_s, had_worked_s), (ended_s, worked_s) = pages[first], pages[-1]
@@ -60,9 +60,9 @@ class Track:
             "redis_cpu_ms_per_page": redis_cpu_s(before, after) / len(pages) * 1000,
         }
 
-    def workers(self, peer: str, number: int) -> list[Pages]:
+    def workers(self, peer: str, number: int, **settings: Any) -> list[Pages]:
         """Let *number* workers share a crawl, and return the pages of each. Raises RuntimeError when one fails."""
-        processes = [self.start(peer, [self.site.config.start_url]) for _ in range(number)]
+        processes = [self.start(peer, [self.site.config.start_url], **settings) for _ in range(number)]
         answers = [process.communicate() for process in processes]
         for process, (_, errors) in zip(processes, answers, strict=True):
             if process.returncode:

@@ -55,7 +55,7 @@ def measure(bench: Bench) -> Figures:
             ways = [way for way in _PEERS if way != "bloom" or server.has_bloom]
             if size > MILLION and not bench.large:  # in Lua, a million takes half a minute
                 ways.remove("bitmap")
-            runs = bench.in_turns(1, {way: partial(_fill, client, way, size) for way in ways})
+            runs = bench.in_turns(1, {way: partial(fill, client, way, size) for way in ways})
             prefix = f"{size // MILLION}_million." if size > MILLION else ""
             figures |= {f"{prefix}{name}": figure for name, figure in figures_of(runs).items()}
         client.close()
@@ -65,7 +65,8 @@ def measure(bench: Bench) -> Figures:
     return figures
 
 
-def _fill(client: Any, way: str, size: int) -> Run:
+def fill(client: Any, way: str, size: int) -> Run:
+    """Fill a filter (`set`, `exact`, `bitmap` or `bloom`) to the capacity of *size* URLs, and ask about new ones."""
     client.flushall()
     admit = _admit(client, way, size)
     began_s = perf_counter()

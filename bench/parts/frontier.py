@@ -4,12 +4,14 @@ import asyncio
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from time import perf_counter
 from typing import Any
 
 from redis import Redis
 
-from bench.contest import LINKS_PER_PAGE, Contest, opened
+from bench.contest import LINKS_PER_PAGE, Contest, opened, steady_costs
 from bench.frame import REDIS_CONF, ROOT, Bars, Bench, Figures, Part, Run, figures_of, ratio
 from bench.servers import EmbeddedRedis
 from bench.swarm import Swarm, SwarmProcess, new_link, percentile
@@ -31,35 +33,31 @@ _PEERS = {
 
 
 def measure(bench: Bench) -> Figures:
-    """Measure throughput, then latency, then idleness."""
-    rounds = bench.choose(5, 2)
+    """Measure throughput, then latency, then what a page costs, and idleness."""
     with EmbeddedRedis(config_file=REDIS_CONF) as server, Redis.from_url(server.url) as client:
-        contest = Contest(server.url, client, bench.choose(40_000, 16_000))
-        runs = bench.in_turns(rounds, {name: getattr(contest, name) for name in _PEERS})
+        figures = _throughput(bench, Contest(server.url, client, bench.choose(40_000, 16_000)))
         client.flushall()
         pages = bench.choose(2000, 600)
-        ours = bench.in_turns(bench.choose(3, 1), {"push of a page's links": lambda: push_times(server.url, pages)})
-        client.flushall()
-        (idle,) = bench.in_turns(
-            1, {"idle workers": lambda: idle_calls(server.url, client, bench.choose(15, 5))}
-        ).values()
-    found = figures_of(runs)
-    figures = {name: found[name] for name in found if name.endswith(".push_per_s")}
-    # What was pushed comes out in the same way, however it went in.
-    figures |= {
-        name.replace("_requests", ""): found[name]
-        for name in found
-        if not name.endswith(".push_per_s") and "links" not in name
-    }
-    return (
-        figures
-        | figures_of({"ours": next(iter(ours.values()))})
-        | figures_of({f"idle_workers_{IDLE_WORKERS}": idle})
-        | {
-            "ratio_requests_to_scrapy_redis": ratio(runs, "push_per_s", "ours_requests", "scrapy_redis"),
-            "ratio_links_to_scrapy_redis": ratio(runs, "push_per_s", "ours_links", "scrapy_redis"),
+        figures |= figures_of(bench.in_turns(bench.choose(3, 1), {"ours": partial(push_times, server.url, pages)}))
+        once: dict[str, Callable[[], Run]] = {
+            "ours": lambda: asyncio.run(steady_costs(server.url, client)),
+            f"idle_workers_{IDLE_WORKERS}": partial(idle_calls, server.url, client, bench.choose(15, 5)),
         }
-    )
+        return figures | figures_of(bench.in_turns(1, once))
+
+
+def _throughput(bench: Bench, contest: Contest) -> Figures:
+    runs = bench.in_turns(bench.choose(5, 2), {name: getattr(contest, name) for name in _PEERS})
+    # What was pushed comes out in the same way, however it went in.
+    figures = {
+        name.replace("ours_requests", "ours") if not name.endswith("push_per_s") else name: figure
+        for name, figure in figures_of(runs).items()
+        if name.endswith("push_per_s") or not name.startswith("ours_links")
+    }
+    return figures | {
+        "ratio_requests_to_scrapy_redis": ratio(runs, "push_per_s", "ours_requests", "scrapy_redis"),
+        "ratio_links_to_scrapy_redis": ratio(runs, "push_per_s", "ours_links", "scrapy_redis"),
+    }
 
 
 def push_times(redis_url: str, pages: int) -> Run:
@@ -129,6 +127,8 @@ PART = Part(
         "push_p50_ms": "time that a push of one page's links takes, median",
         "push_p99_ms": "the same, all but 1 in 100",
         "ping_p99_ms": "time of a PING between them, all but 1 in 100: what the line and the machine add to anything",
+        "commands_per_page": "commands that Redis runs for a page of a busy worker, those inside of scripts included",
+        "request_bytes_per_page": "bytes that a busy worker sends to Redis for a page with its links",
         "calls_per_s": f"requests that Redis read a second, of all {IDLE_WORKERS} idle workers together",
         "ratio_requests_to_scrapy_redis": "links pushed a second, from Requests, against scrapy-redis",
         "ratio_links_to_scrapy_redis": "the same from Links",

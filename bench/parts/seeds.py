@@ -1,7 +1,6 @@
 """What a queued seed costs in Redis, in the queues of scrapy-redis and in this one, on real or made-up addresses."""
 
 import asyncio
-import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -100,11 +99,11 @@ def measure(bench: Bench) -> Figures:
             "scrapy_redis_priority": lambda: scales.scrapy_redis(urls, PriorityQueue),
             "scrapy_redis_fifo": lambda: scales.scrapy_redis(urls, FifoQueue),
             "callback_url_list": lambda: scales.plain_list(urls),
-            "ours_shuffled": lambda: scales.ours(_shuffled(urls)),
+            "ours_shuffled": lambda: scales.ours(addresses.shuffled(urls)),
             "ours_in_order": lambda: scales.ours(urls),
-            "ours_shuffled_with_depth": lambda: scales.ours(_shuffled(urls), depth=3),
+            "ours_shuffled_with_depth": lambda: scales.ours(addresses.shuffled(urls), depth=3),
             "ours_in_order_with_depth": lambda: scales.ours(urls, depth=3),
-            "recombined.ours_shuffled": lambda: scales.ours(_shuffled(many)),
+            "recombined.ours_shuffled": lambda: scales.ours(addresses.shuffled(many)),
             "recombined.ours_in_order": lambda: scales.ours(many),
         }
         for name in bench.steps(list(ways), lambda name: f"seeds in Redis: {name}"):
@@ -117,10 +116,6 @@ def measure(bench: Bench) -> Figures:
         f"their hosts, folders and pages; {server.program}."
     )
     return figures
-
-
-def _shuffled(urls: Sequence[str]) -> list[str]:
-    return random.Random(1).sample(urls, len(urls))
 
 
 def _batches(found: Sequence[T]) -> Iterator[Sequence[T]]:
