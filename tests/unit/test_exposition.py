@@ -25,7 +25,7 @@ def test_whatever_the_labels_hold_the_reader_gets_it_back(samples: dict[tuple[st
     # As a server's reader does, lines end at \n alone.
     [family] = text_string_to_metric_families(out.render().decode())
     assert (family.name, family.type, family.documentation) == (GAUGE.name, GAUGE.kind, GAUGE.help)
-    read = {(sample.labels["spider"], sample.labels["part"]): sample.value for sample in family.samples}
+    read = {(sample.labels["spider"], sample.labels["part"]): float(sample.value) for sample in family.samples}
     assert read == {labels: float(value) for labels, value in samples.items()}
 
 
