@@ -5,7 +5,7 @@ import logging
 import random
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 
 from scrapy import Spider
@@ -186,8 +186,11 @@ class Conversation:
             due.append(self._last_call + self.config.frontier_flush_s)
         return min(due)
 
-    def _may_take(self, least: int) -> bool:
-        if self.closing or self.complete or self.is_full or (self._drain and self.hand):
+    def _may_take(self, least: int, settled: Iterable[Page] = ()) -> bool:
+        """Tell whether more than *least* seeds may be taken, once the pages *settled* are acknowledged."""
+        if self.closing or self.complete or self.is_full:
+            return False
+        if self._drain and (self.hand.pages or self.hand.unsettled.difference(settled)):
             return False
         return self.hand.room > least
 
@@ -196,7 +199,7 @@ class Conversation:
         turns, self._turns = self._turns, []
         # A call that is made anyway takes what fits; only half an empty hand is worth a call of its own.
         started = self.started and not self.outbox  # all start requests are in the frontier after this call
-        want = self.hand.want(started=started) if self._may_take(self.hand.size // 4) else None
+        want = self.hand.want(started=started) if self._may_take(self.hand.size // 4, pages) else None
         acks = [page.ack for page in pages if page.token]
         answer = await self.frontier.exchange(links, acks, turns, want)
         self._last_call = time.monotonic()

@@ -242,11 +242,12 @@ class Scheduler(BaseScheduler):
         page.reason = failure
         if page.delay_ms:  # it never reached the downloader
             self.conversation.report(Turn(page.token, 0))
-        durable = self._storage.pending() if self._storage is not None else None
-        if durable is None:
+        if self._storage is None or (durable := self._storage.pending()) is None:
             self.conversation.put(page)
-        else:
-            durable.add_done_callback(lambda _: self.conversation.put(page))
+            return
+        durable.add_done_callback(lambda _: self.conversation.put(page))
+        if not self.conversation.hand.pages:
+            self._storage.hurry()  # nothing is under way that would fill its batch
 
     def _on_response(self, response: Response, request: Request) -> None:
         if wait_ms := retry_after_ms(response):
