@@ -1,6 +1,6 @@
 """The report of a run: one HTML file that needs nothing else, for bright and for dark screens."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from html import escape
 from pathlib import Path
 
@@ -13,10 +13,10 @@ from bench.tables import number, pivoted
 _STYLE = Path(__file__).with_suffix(".css").read_text(encoding="utf-8")
 
 
-def report(results: Results) -> str:
+def report(results: Results, parts: Mapping[str, Part] = PARTS) -> str:
     """Return the whole page."""
     about = results[ABOUT]
-    body = [*_head(results), *(line for name in PARTS if name in results for line in _part(PARTS[name], results))]
+    body = [*_head(results), *(line for name in parts if name in results for line in _part(parts[name], results))]
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
