@@ -18,7 +18,8 @@ from crawler import seeds
 from crawler.config import Config
 from crawler.fingerprints import RequestFingerprinter
 from crawler.frontier.client import AsyncClients
-from crawler.frontier.frontier import FILTERED, Ack, Frontier, Link, Want
+from crawler.frontier.frontier import Frontier
+from crawler.frontier.messages import FILTERED, Ack, Link, Want
 from crawler.links import Expander, Links
 
 LINKS_PER_PAGE = 20

@@ -21,8 +21,10 @@ from bench.frame import ROOT
 from crawler.config import Config
 from crawler.frontier.client import AsyncClients
 from crawler.frontier.dedup import Dedup
-from crawler.frontier.frontier import FILTERED, Ack, Frontier, Lease, Link, Rules, Want
+from crawler.frontier.frontier import Frontier
 from crawler.frontier.keys import Keys
+from crawler.frontier.messages import FILTERED, Ack, Lease, Link, Want
+from crawler.frontier.rules import Rules
 
 #: Pages that a worker reports at once, as a busy one does: its batch of 512 entries is 24 pages with 20 links each.
 PAGES_AT_ONCE = 24
@@ -62,7 +64,7 @@ class _Worker:
         self._swarm = swarm
         self._pool: deque[Link] = deque(maxlen=REMEMBERED)
         self.frontier = frontier_of(clients, swarm.spider, f"simulated:{os.getpid()}:{number}")
-        self.frontier.on_call = lambda _, took_s: self.took_s.append(took_s)
+        self.frontier.line.on_call = lambda _, took_s: self.took_s.append(took_s)
         self.took_s: list[float] = []
         self.pages = 0
 

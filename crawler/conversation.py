@@ -13,7 +13,8 @@ from scrapy import Spider
 from crawler import seeds
 from crawler.config import Config
 from crawler.errors import BadSeedError, FrontierError
-from crawler.frontier.frontier import FILTERED, Answer, Frontier, Idle, Lease, Link, Opened, Turn
+from crawler.frontier.frontier import Frontier
+from crawler.frontier.messages import FILTERED, Answer, Idle, Lease, Link, Opened, Turn
 from crawler.hand import Hand, Page
 from crawler.outbox import Outbox
 from crawler.recent import Recent
@@ -82,7 +83,7 @@ class Conversation:
         self.workers = 1
         self._epoch = 0
         self._generation = 0
-        frontier.on_trouble = self._on_trouble
+        frontier.line.on_trouble = self._on_trouble
 
     # -- what the scheduler says
 

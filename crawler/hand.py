@@ -10,7 +10,7 @@ from scrapy.squeues import FifoMemoryQueue
 from scrapy.utils.httpobj import urlparse_cached
 from scrapy.utils.misc import build_from_crawler
 
-from crawler.frontier.frontier import Ack, Lease, Want
+from crawler.frontier.messages import Ack, Lease, Want
 
 
 class Page:

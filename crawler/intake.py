@@ -13,7 +13,8 @@ from crawler import seeds
 from crawler.config import Config
 from crawler.conversation import Conversation
 from crawler.errors import BadSeedError, SeedError
-from crawler.frontier.frontier import FILTERED, UNFILTERED, Link, bounded
+from crawler.frontier.calls import bounded
+from crawler.frontier.messages import FILTERED, UNFILTERED, Link
 from crawler.frontier.start_keys import Batch, StartKeys
 from crawler.start_urls import parse_start
 

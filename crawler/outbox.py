@@ -5,7 +5,7 @@ import time
 from collections import deque
 from collections.abc import Iterable
 
-from crawler.frontier.frontier import Link
+from crawler.frontier.messages import Link
 from crawler.hand import Page
 
 #: With `appendfsync everysec` a killed Redis comes back at most some two seconds younger: what is older is on its disk.

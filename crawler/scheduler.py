@@ -20,9 +20,11 @@ from crawler.conversation import Conversation
 from crawler.engine_hooks import EngineHooks, check_start
 from crawler.errors import NotDataError, SeedbedError
 from crawler.frontier.client import AsyncClients
-from crawler.frontier.frontier import START, UNFILTERED, Frontier, Link, Rules, Turn
+from crawler.frontier.frontier import Frontier
 from crawler.frontier.keys import Keys
 from crawler.frontier.lease_keeper import LeaseKeeper
+from crawler.frontier.messages import START, UNFILTERED, Link, Turn
+from crawler.frontier.rules import Rules
 from crawler.frontier.start_keys import StartKeys
 from crawler.hand import Hand
 from crawler.intake import Intake

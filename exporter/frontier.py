@@ -6,7 +6,7 @@ from typing import Any
 from redis.exceptions import NoScriptError, ResponseError
 
 from crawler.errors import FrontierDownError, FrontierError
-from crawler.frontier.frontier import read_status, status_call
+from crawler.frontier.calls import read_status, status_call
 from crawler.frontier.keys import SPIDERS, Keys
 from crawler.frontier.status import Status
 from crawler.frontier.verbs import verb
@@ -68,7 +68,7 @@ class Frontiers:
 
     def _calls(self, command: str, script: str, spiders: Iterable[Keys]) -> Iterator[Question]:
         for keys in spiders:
-            key_names, arguments = status_call(keys)
+            _, key_names, arguments = status_call(keys)
             yield Question(keys.meta, [command + self._read_only, script, len(key_names), *key_names, *arguments])
 
 

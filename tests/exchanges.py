@@ -15,8 +15,10 @@ from crawler.config import Config
 from crawler.frontier.client import AsyncClients, Clients
 from crawler.frontier.controls import Controls, spiders
 from crawler.frontier.dedup import Dedup
-from crawler.frontier.frontier import Ack, Frontier, Link, Rules, Want
+from crawler.frontier.frontier import Frontier
 from crawler.frontier.keys import Keys
+from crawler.frontier.messages import Ack, Link, Want
+from crawler.frontier.rules import Rules
 from crawler.frontier.status import Status
 from tests.fleet import link
 

@@ -13,20 +13,12 @@ from redis import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
+from crawler.frontier.calls import read_status, status_call
 from crawler.frontier.dedup import Dedup
-from crawler.frontier.frontier import (
-    FILTERED,
-    Ack,
-    Answer,
-    Frontier,
-    Lease,
-    Link,
-    Rules,
-    Want,
-    read_status,
-    status_call,
-)
+from crawler.frontier.frontier import Frontier
 from crawler.frontier.keys import Keys
+from crawler.frontier.messages import FILTERED, Ack, Answer, Lease, Link, Want
+from crawler.frontier.rules import Rules
 from crawler.frontier.status import Status
 from crawler.frontier.verbs import verb
 
@@ -191,7 +183,7 @@ class Fleet:
     # -- looking
 
     def status(self) -> Status:
-        names, args = status_call(self.keys)
+        _, names, args = status_call(self.keys)
         return read_status(self.redis.eval(verb("status").text, len(names), *names, *args))
 
     def audit(self) -> Counter[bytes]:

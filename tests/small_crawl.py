@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from crawler.frontier.frontier import START, Ack, Answer, Frontier, Lease, Link, Turn, Want
+from crawler.frontier.frontier import Frontier
+from crawler.frontier.messages import START, Ack, Answer, Lease, Link, Turn, Want
 from crawler.hand import Page
 from crawler.outbox import Outbox
 from tests.fleet import host_of, link, seed

@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from crawler.frontier.frontier import read_status, status_call
+from crawler.frontier.calls import read_status, status_call
 from crawler.frontier.keys import Keys
 from crawler.frontier.status import Status
 from crawler.frontier.verbs import verb
@@ -42,7 +42,7 @@ class Watcher:
 
     def look(self) -> Sight:
         """Ask Redis and MongoDB; four round trips."""
-        names, args = status_call(self._keys)
+        _, names, args = status_call(self._keys)
         reply = self._client.eval(verb("status").text, len(names), *names, *args)
         return Sight(
             read_status(bytes(reply)),

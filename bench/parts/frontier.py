@@ -80,11 +80,11 @@ async def _push(redis_url: str, pages: int) -> tuple[list[float], list[float]]:
     push_ms: list[float] = []
     ping_ms: list[float] = []
     async with opened(redis_url, "bench") as frontier:
-        frontier.on_call = lambda what, took_s: push_ms.append(1000 * took_s) if what == "exchange" else None
+        frontier.line.on_call = lambda what, took_s: push_ms.append(1000 * took_s) if what == "exchange" else None
         for _ in range(pages):
             await frontier.exchange([new_link() for _ in range(LINKS_PER_PAGE)])
             begin_s = perf_counter()
-            await frontier.clients(frontier.keys.meta).ping()
+            await frontier.line.clients(frontier.keys.meta).ping()
             ping_ms.append(1000 * (perf_counter() - begin_s))
             await asyncio.sleep(PAUSE_S)
     return sorted(push_ms), sorted(ping_ms)

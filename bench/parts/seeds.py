@@ -16,7 +16,7 @@ from bench.frame import REDIS_CONF, Bars, Bench, Figure, Figures, Part
 from bench.servers import EmbeddedRedis
 from crawler import seeds
 from crawler.fingerprints import RequestFingerprinter
-from crawler.frontier.frontier import UNFILTERED, Link
+from crawler.frontier.messages import UNFILTERED, Link
 from crawler.links import Expander, Links
 
 T = TypeVar("T")

@@ -19,8 +19,10 @@ from crawler.commands.loading import Loaded
 from crawler.config import Config
 from crawler.errors import SeedbedError, SeedError
 from crawler.frontier.client import AsyncClients
-from crawler.frontier.frontier import FILTERED, UNFILTERED, Frontier, Link, Rules
+from crawler.frontier.frontier import Frontier
 from crawler.frontier.keys import Keys
+from crawler.frontier.messages import FILTERED, UNFILTERED, Link
+from crawler.frontier.rules import Rules
 from crawler.start_urls import parse_start
 
 #: Links that go to Redis in one call.

@@ -7,8 +7,8 @@ from typing import Any
 from redis import Redis
 from redis.exceptions import NoScriptError
 
+from crawler.frontier.calls import Call, clear_call, read_status, status_call
 from crawler.frontier.client import Clients, translated
-from crawler.frontier.frontier import clear_call, read_status, status_call
 from crawler.frontier.keys import SPIDERS, Keys
 from crawler.frontier.status import Status
 from crawler.frontier.verbs import declared, verb
@@ -48,7 +48,7 @@ class Controls:
 
     def status(self) -> Status:
         """Return one atomic snapshot; O(priorities + workers)."""
-        return read_status(self._run("status", *status_call(self._keys)))
+        return read_status(self._run(status_call(self._keys)))
 
     def peek(self, count: int) -> list[tuple[int, str]]:
         """Return (priority, seed) of the next *count* seeds in line, those set apart for a waiting host left out."""
@@ -98,11 +98,11 @@ class Controls:
 
     def clear(self, *, forget: bool) -> int:
         """Remove all that is queued, and what was seen if *forget*; return how many seeds were removed."""
-        return int(self._run("clear", *clear_call(self._keys, forget=forget)))
+        return int(self._run(clear_call(self._keys, forget=forget)))
 
     def forget(self, fingerprints: Sequence[bytes]) -> int:
         """Forget that these were seen; return how many were. Raises FrontierError where a Bloom filter holds them."""
-        return int(self._run("unsee", [self._keys.meta, self._keys.starts, self._keys.seen], fingerprints))
+        return int(self._run(Call("unsee", [self._keys.meta, self._keys.starts, self._keys.seen], fingerprints)))
 
     def dead(self) -> Iterator[DeadSeed]:
         """Give the seeds that were set aside, in no order."""
@@ -118,7 +118,7 @@ class Controls:
         keys, taken = self._keys, 0
         for first in range(0, len(numbers), BATCH):
             args = [keys.base, int(retry), *numbers[first : first + BATCH]]
-            taken += int(self._run("revive", [keys.dead, keys.meta, keys.priorities], args))
+            taken += int(self._run(Call("revive", [keys.dead, keys.meta, keys.priorities], args)))
         return taken
 
     def _switch(self, before: str, after: str) -> bool:
@@ -128,13 +128,13 @@ class Controls:
             self._client.hset(self._keys.meta, "state", after)
         return True
 
-    def _run(self, name: str, keys: Sequence[str], args: Sequence[Any]) -> Any:
-        script, names = verb(name), declared(keys)
+    def _run(self, call: Call) -> Any:
+        script, names = verb(call.name), declared(call.keys)
         with translated(self._where):
             try:
-                return self._client.evalsha(script.sha, len(names), *names, *args)
+                return self._client.evalsha(script.sha, len(names), *names, *call.args)
             except NoScriptError:
-                return self._client.eval(script.text, len(names), *names, *args)
+                return self._client.eval(script.text, len(names), *names, *call.args)
 
 
 def _text(value: bytes) -> str:

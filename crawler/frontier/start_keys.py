@@ -4,6 +4,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from crawler.frontier.calls import Call
 from crawler.frontier.frontier import Frontier
 
 
@@ -35,7 +36,7 @@ class StartKeys:
         for key in self._keys:
             self._batches += 1
             batch = f"{self._frontier.worker}:{self._batches}:{os.urandom(2).hex()}"
-            reply = await self._frontier.run("take", [key, _taken(key)], [batch, want, self._patience_ms])
+            reply = await self._frontier.run(Call("take", [key, _taken(key)], [batch, want, self._patience_ms]))
             if reply:
                 name, *flat = reply
                 pairs = zip(flat[::2], flat[1::2], strict=True)
@@ -46,19 +47,19 @@ class StartKeys:
     async def any(self) -> bool:
         """Tell whether any entry waits, or was taken and not dropped; one round trip a key."""
         for key in self._keys:
-            if await self._frontier.run("waiting", [key, _taken(key)], []):
+            if await self._frontier.run(Call("waiting", [key, _taken(key)], [])):
                 return True
         return False
 
     async def drop(self, batch: Batch) -> None:
         """Say that the frontier has all of a batch; one round trip."""
-        await self._frontier.run("drop", [_taken(batch.key)], [batch.name])
+        await self._frontier.run(Call("drop", [_taken(batch.key)], [batch.name]))
 
     async def bury(self, entries: Sequence[tuple[str, bytes]]) -> None:
         """Set entries aside, each with its reason; one round trip."""
         keys = self._frontier.keys
         flat = [value for pair in entries for value in pair]
-        await self._frontier.run("bury", [keys.meta, keys.dead], flat)
+        await self._frontier.run(Call("bury", [keys.meta, keys.dead], flat))
 
 
 def _taken(key: str) -> str:

@@ -13,8 +13,8 @@ from scrapy.http import Request
 from scrapy.utils.asyncio import call_later
 
 from crawler.config import Config
-from crawler.frontier.frontier import OPERATIONS
 from crawler.frontier.keys import Keys
+from crawler.frontier.line import OPERATIONS
 from crawler.httpd import Httpd, Page, landing_page
 from crawler.metrics import names
 from crawler.metrics.worker import Watched, WorkerCollector
@@ -62,7 +62,7 @@ class Metrics:
 
     def _listen(self) -> None:
         if scheduler := self._watched.scheduler:
-            scheduler.frontier.on_call = lambda kind, seconds: self._conversations[kind].observe(seconds)
+            scheduler.frontier.line.on_call = lambda kind, seconds: self._conversations[kind].observe(seconds)
 
     def _response_downloaded(self, request: Request) -> None:
         self._watched.last_response_s = time.time()

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from crawler.frontier import frontier
+from crawler.frontier import line
 from tests.fleet import Fleet
 
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frontier, "FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr(line, "FIRST_WAIT_S", 0.001)
 
 
 @pytest.fixture

@@ -8,8 +8,9 @@ import pytest
 
 from crawler.errors import ConfigError, FrontierError
 from crawler.frontier.dedup import Dedup
-from crawler.frontier.frontier import START, Ack
+from crawler.frontier.frontier import Frontier
 from crawler.frontier.keys import SPIDERS, Keys
+from crawler.frontier.messages import START, Ack
 from tests.fleet import Fleet, MakeFleet, link, links, taken
 
 pytestmark = pytest.mark.every_redis
@@ -125,8 +126,9 @@ async def test_a_frontier_of_another_project_is_refused_k7(fleet: Fleet) -> None
     with pytest.raises(ConfigError, match=r"FRONTIER_NAMESPACE.*belongs to the project 'project', this is 'other'"):
         await other.open(begin=True, starting=True)
     fleet.audit()
-    mine = fleet.worker(project="other")
-    mine.keys = Keys.of("spider", "other")
+    theirs = fleet.worker(project="other")
+    line = theirs.line
+    mine = Frontier(line.clients, Keys.of("spider", "other"), theirs.worker, theirs.rules, line.where)
     await mine.open(begin=True, starting=True)
     assert fleet.redis.smembers(SPIDERS) == {b"spider", b"other/spider"}
 

@@ -10,7 +10,8 @@ import pytest
 
 from crawler.errors import FrontierError
 from crawler.frontier.controls import Controls
-from crawler.frontier.frontier import START, UNFILTERED, Ack, Frontier, Link
+from crawler.frontier.frontier import Frontier
+from crawler.frontier.messages import START, UNFILTERED, Ack, Link
 from tests.fleet import Fleet, MakeFleet, link, links, seed
 
 pytestmark = pytest.mark.every_redis

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from crawler.frontier.controls import Controls
-from crawler.frontier.frontier import START, UNFILTERED, Ack, Lease, Link, Want
+from crawler.frontier.messages import START, UNFILTERED, Ack, Lease, Link, Want
 from tests.fleet import Fleet, MakeFleet, host_of, link, links, seed, taken, urls
 
 pytestmark = pytest.mark.every_redis

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from crawler.frontier.frontier import Ack, Turn, Want
+from crawler.frontier.messages import Ack, Turn, Want
 from tests.fleet import Fleet, MakeFleet, link, links, taken, urls
 
 pytestmark = pytest.mark.every_redis

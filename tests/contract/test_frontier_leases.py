@@ -6,7 +6,9 @@ from collections import Counter
 
 import pytest
 
-from crawler.frontier.frontier import Ack, Frontier, Turn
+from crawler.frontier.calls import Call
+from crawler.frontier.frontier import Frontier
+from crawler.frontier.messages import Ack, Turn
 from tests.fleet import Fleet, link, links, seed, taken, urls
 
 pytestmark = pytest.mark.every_redis
@@ -60,7 +62,7 @@ async def test_a_worker_that_lives_keeps_what_was_not_taken_yet(fleet: Fleet) ->
 
 
 async def extend(fleet: Fleet, worker: Frontier) -> bool:
-    return bool(await worker._one("extend", [fleet.keys.workers], [worker.worker, fleet.rules.lease_ms]))
+    return bool(await worker.run(Call("extend", [fleet.keys.workers], [worker.worker, fleet.rules.lease_ms])))
 
 
 async def test_leaving_gives_everything_back_and_signs_off_l12(fleet: Fleet) -> None:

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from crawler.frontier.controls import Controls
-from crawler.frontier.frontier import Lease, Want
+from crawler.frontier.messages import Lease, Want
 from tests.fleet import Fleet, MakeFleet, host_of, link, links, taken, urls
 
 pytestmark = pytest.mark.every_redis

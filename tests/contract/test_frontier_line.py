@@ -9,7 +9,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from crawler.errors import FrontierDownError, FrontierError, FrontierFullError
-from crawler.frontier.frontier import START, UNFILTERED, Ack, Answer, Frontier, Link, Turn, Want
+from crawler.frontier.calls import Call
+from crawler.frontier.messages import START, UNFILTERED, Ack, Answer, Link, Turn, Want
 from tests.fleet import Fleet, MakeFleet, link, links, seed, taken, urls
 
 pytestmark = pytest.mark.every_redis
@@ -66,23 +67,18 @@ async def test_a_server_that_forgot_the_scripts_is_told_them_again(fleet: Fleet)
     (lease, _) = (await worker.exchange(want=WANT)).leases
     for known in ("push", "complete", "pop"):  # whichever of them it knows, the order is kept
         fleet.redis.script_flush()
-        await worker._many([(known, *_harmless(worker, known))])
+        far = (worker.seq + 100, 0)
+        early = {
+            "push": worker.calls.push(far, []),
+            "complete": worker.calls.complete(far, [], []),
+            "pop": worker.calls.pop(far, WANT),
+        }
+        await worker.line.many([early[known]])
         answer = await worker.exchange(links(f"h/{known}"), [Ack(lease.token)], want=WANT)
         assert not answer.lost
         lease = answer.leases[0]
     fleet.audit()
     assert fleet.status().done == 3
-
-
-def _harmless(worker: Frontier, verb: str) -> tuple[list[str], list[object]]:
-    """Return the arguments of a call that comes too early."""
-    far = (worker.seq + 100, 0)
-    _, keys, args = {
-        "push": lambda: worker._push([], far),
-        "complete": lambda: worker._complete([], [], far),
-        "pop": lambda: worker._pop(WANT, far),
-    }[verb]()
-    return keys, args
 
 
 async def test_a_pop_that_hands_nothing_out_uses_no_number(fleet: Fleet) -> None:
@@ -101,7 +97,7 @@ async def test_a_pop_that_arrives_after_it_was_given_up_does_no_harm(fleet: Flee
     worker, other = await fleet.opened(), await fleet.opened()
     assert (await fleet.pop(worker)).idle
     await fleet.push(other, links("h/a", "h/b", "h/c", "h/d"))
-    await worker._many([worker._pop(WANT, worker._number())])  # nobody hears the answer
+    await worker.line.many([worker.calls.pop(worker.number(), WANT)])  # nobody hears the answer
     assert fleet.status().workers[worker.worker][1] == 3
     # The number of the worker's next call is used up. That call must not be taken for one that was done already, and
     # no call after it may be applied without it.
@@ -123,7 +119,7 @@ async def test_a_late_pop_that_the_next_pop_finds_is_simply_its_answer(fleet: Fl
     worker, other = await fleet.opened(), await fleet.opened()
     assert (await fleet.pop(worker)).idle
     await fleet.push(other, links("h/a", "h/b", "h/c", "h/d"))
-    await worker._many([worker._pop(WANT, worker._number())])
+    await worker.line.many([worker.calls.pop(worker.number(), WANT)])
     assert await taken(fleet, worker) == ["h/a", "h/b", "h/c"]
     assert await taken(fleet, worker) == ["h/d"]
 
@@ -131,7 +127,7 @@ async def test_a_late_pop_that_the_next_pop_finds_is_simply_its_answer(fleet: Fl
 async def test_a_worker_says_once_that_redis_is_away_and_once_that_it_is_back(fleet: Fleet) -> None:
     worker = await fleet.opened()
     heard: list[FrontierError | None] = []
-    worker.on_trouble = heard.append
+    worker.line.on_trouble = heard.append
     fleet.lossy.faults = [0, 1, 0]
     await worker.exchange(links("h/a"))
     assert [type(error) for error in heard] == [FrontierDownError, type(None)]
@@ -290,7 +286,7 @@ async def test_a_full_server_refuses_a_push_with_nothing_done_and_takes_it_when_
         (lease, _) = (await fleet.pop(worker, 2)).leases
         found = [*links("h/c", "h/d"), link("http://h/", kind=START), Link(0, b"", UNFILTERED, seed("http://h/e"))]
         full = asyncio.Event()
-        worker.on_trouble = lambda error, full=full: full.set() if isinstance(error, FrontierFullError) else None
+        worker.line.on_trouble = lambda error, full=full: full.set() if isinstance(error, FrontierFullError) else None
         with fleet.full():
             before = fleet.snapshot()
             waits = asyncio.create_task(worker.exchange(found, [Ack(lease.token)], want=WANT))
@@ -314,7 +310,7 @@ async def test_a_full_server_lets_all_through_that_drains_it(make_fleet: MakeFle
     steps: dict[str, Callable[[], Awaitable[object]]] = {
         "complete": lambda: one.exchange(acks=[Ack(leases[0].token, "", children), Ack(leases[1].token, "bad")]),
         "turns": lambda: one.exchange(turns=[Turn(leases[2].token, 500)]),
-        "extend": lambda: one._one("extend", [fleet.keys.workers], [one.worker, fleet.rules.lease_ms]),
+        "extend": lambda: one.run(Call("extend", [fleet.keys.workers], [one.worker, fleet.rules.lease_ms])),
         "found": one.reclaim,
         "reclaim": two.reclaim,
         "elect": lambda: one.exchange(want=starting),
@@ -328,7 +324,7 @@ async def test_a_full_server_lets_all_through_that_drains_it(make_fleet: MakeFle
     for name, step in steps.items():
         with fleet.full():
             for worker in (one, two, tester):
-                worker.on_trouble = lambda error, name=name: pytest.fail(f"{name} was refused: {error}")
+                worker.line.on_trouble = lambda error, name=name: pytest.fail(f"{name} was refused: {error}")
             await step()
         fleet.audit()
         if name == "found":
@@ -341,7 +337,7 @@ async def test_a_full_server_lets_all_through_that_drains_it(make_fleet: MakeFle
 async def test_a_replica_is_waited_for_until_it_is_made_a_master(fleet: Fleet) -> None:
     worker = await fleet.opened()
     heard = asyncio.Event()
-    worker.on_trouble = lambda error: heard.set() if isinstance(error, FrontierDownError) else None
+    worker.line.on_trouble = lambda error: heard.set() if isinstance(error, FrontierDownError) else None
     fleet.redis.replicaof("127.0.0.1", 1)
     try:
         waits = asyncio.create_task(worker.exchange(links("h/a"), want=WANT))

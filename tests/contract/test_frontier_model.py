@@ -32,9 +32,11 @@ from hypothesis.stateful import (
 )
 
 from crawler import outbox
-from crawler.frontier import frontier
+from crawler.frontier import line
+from crawler.frontier.calls import Call, read_answers
 from crawler.frontier.controls import Controls
-from crawler.frontier.frontier import START, Ack, Frontier, Lease, Link, Turn, Want
+from crawler.frontier.frontier import Frontier
+from crawler.frontier.messages import START, Ack, Lease, Link, Turn, Want
 from tests.fleet import Fleet, host_of
 from tests.small_crawl import Web, Worker
 
@@ -261,14 +263,12 @@ class FrontierModel(RuleBasedStateMachine):
     def pop_late(self, number: int) -> None:
         """A pop that was given up long ago arrives; the worker has heard since that there was nothing."""
         worker = self.worker(number)
-        call = worker.frontier._pop(Want(2, 100, {}, started=True), worker.frontier._number())
-        (reply,) = self.run(worker.frontier._many([call]))
-        if worker.in_sync and not worker.haunted and reply[3]:
+        one = worker.frontier
+        call = one.calls.pop(one.number(), Want(2, 100, {}, started=True))
+        leases = read_answers([call], self.run(one.line.many([call]))).leases
+        if worker.in_sync and not worker.haunted and leases:
             worker.haunted = True
-            flat = reply[3]
-            self.note_leases(
-                [Lease(flat[i].decode(), int(flat[i + 1]), flat[i + 2], flat[i + 3]) for i in range(0, len(flat), 4)]
-            )
+            self.note_leases(leases)
 
     # -- time, death and Redis
 
@@ -284,7 +284,7 @@ class FrontierModel(RuleBasedStateMachine):
     @rule(number=st.integers(0, 3))
     def extend(self, number: int) -> None:
         one = self.worker(number).frontier
-        alive = self.run(one._one("extend", [self.fleet.keys.workers], [one.worker, one.rules.lease_ms]))
+        alive = self.run(one.run(Call("extend", [self.fleet.keys.workers], [one.worker, one.rules.lease_ms])))
         assert bool(alive) == (one.worker in self.fleet.status().workers)
 
     @rule(number=st.integers(0, 3), limit=st.sampled_from([1, 3, 1000]), faults=st.lists(st.integers(0, 1), max_size=1))
@@ -507,8 +507,8 @@ class FrontierModel(RuleBasedStateMachine):
 def test_whatever_happens_nothing_is_lost_and_the_books_balance(
     redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(frontier, "FIRST_WAIT_S", 0.0001)
-    monkeypatch.setattr(frontier.logger, "disabled", True)
+    monkeypatch.setattr(line, "FIRST_WAIT_S", 0.0001)
+    monkeypatch.setattr(line.logger, "disabled", True)
     monkeypatch.setattr(outbox, "DURABLE_S", 1e9)
     FrontierModel.url = redis_url
     run_state_machine_as_test(

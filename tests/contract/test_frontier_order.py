@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crawler.frontier.frontier import Ack, Link, Turn
+from crawler.frontier.messages import Ack, Link, Turn
 from tests.fleet import Fleet, MakeFleet, link, links, seed, taken, urls
 
 pytestmark = pytest.mark.every_redis

@@ -7,7 +7,8 @@ from collections import Counter
 
 import pytest
 
-from crawler.frontier.frontier import Ack, Frontier, Lease, Link, Turn, Want
+from crawler.frontier.frontier import Frontier
+from crawler.frontier.messages import Ack, Lease, Link, Turn, Want
 from tests.fleet import MakeFleet, link, urls
 
 pytestmark = pytest.mark.every_redis

@@ -16,7 +16,7 @@ import pytest
 
 from bench.servers import EmbeddedRedis, RedisProgram, installed_redis
 from crawler import outbox
-from crawler.frontier import frontier
+from crawler.frontier import line
 from tests.fleet import Fleet
 from tests.small_crawl import Web, Worker
 
@@ -33,7 +33,7 @@ _REDIS_CONF = Path(__file__).parents[2] / "redis.conf"
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frontier, "FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr(line, "FIRST_WAIT_S", 0.01)
     monkeypatch.setattr(outbox, "DURABLE_S", 1e9)  # however slow this machine is
 
 
@@ -68,7 +68,7 @@ class Crawl:
 
     async def _work(self, worker: Worker) -> None:
         met_again = asyncio.Event()
-        worker.frontier.on_trouble = lambda error: None if error else met_again.set()
+        worker.frontier.line.on_trouble = lambda error: None if error else met_again.set()
         while not self._ending:
             self._at_rest += 1
             await self._go.wait()

@@ -13,8 +13,8 @@ import pytest
 from bench.demo.worker import ROOT, WorkerProcess
 from bench.servers import RedisProgram, installed_redis
 from crawler.errors import FrontierError
-from crawler.frontier.frontier import START
 from crawler.frontier.keys import SPIDERS, Keys
+from crawler.frontier.messages import START
 from deploy.init import DRAWN, USERS, redis_acl
 from exporter.__main__ import exporting
 from tests.certificates import Authority
@@ -96,7 +96,7 @@ async def test_a_slot_that_moves_key_by_key(program: RedisProgram) -> None:
             stream = Stream(worker)
             await stream.push()
             waits = asyncio.Event()
-            worker.on_trouble = lambda error: waits.set() if error else None
+            worker.line.on_trouble = lambda error: waits.set() if error else None
             target = next(node for node in cluster.masters if node is not cluster.owner(KEYS.meta))
             source = cluster.begin_to_move(KEYS.meta, target)
             ask(source, "MIGRATE", "127.0.0.1", target.port, KEYS.inbox(0), 0, 5000)

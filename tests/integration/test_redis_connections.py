@@ -154,7 +154,7 @@ async def test_a_server_that_stands_still_is_away_and_gets_nothing_twice(eventua
                 troubles.append(error)
                 in_trouble.set()
 
-            worker.on_trouble = note
+            worker.line.on_trouble = note
             os.kill(server.pid, signal.SIGSTOP)
             try:
                 pushing = asyncio.create_task(stream.push())

@@ -110,7 +110,7 @@ def called(*sources: Path) -> set[str]:
         found |= {word.lower() for word in re.findall(r"redis\.p?call\('([A-Z.]+)'", text)}
         found |= {word.lower() for word in re.findall(r"\{'([A-Z]+)', key", text)}
         found |= {word.lower() for word in re.findall(r"enqueue\('([A-Z]+)'", text)}
-        found |= {word.lower() for word in re.findall(r"(?:_direct|_call)\((?:[\w.]+, )?\"([A-Z]+)\"", text)}
+        found |= {word.lower() for word in re.findall(r"(?:command|_call)\((?:[\w.]+, )?\"([A-Z]+)\"", text)}
         methods = re.findall(r"(?:redis|client|server|clients\(\w+\))\.(\w+)\b", text)
         found |= {name.removesuffix("_iter") for name in methods if hasattr(CoreCommands, name)}
     return {ALIASES.get(word, word) for word in found} - {""}

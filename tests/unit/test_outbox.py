@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from crawler import outbox
-from crawler.frontier.frontier import Lease, Link
+from crawler.frontier.messages import Lease, Link
 from crawler.hand import Page
 from crawler.outbox import Outbox
 
