@@ -71,6 +71,10 @@ status: ## show the containers, and what is queued, leased, done and dead
 logs: ## follow the logs of the workers (SERVICE=exporter: of another service)
 	@$(CONTAINERS) logs --follow --tail 100 $(or $(SERVICE),worker)
 
+.PHONY: bench-stack
+bench-stack: $(VENV)/dev ## load the running deployment with more and more workers, and note it in Grafana (WORKERS='1 2 4')
+	@$(BIN)/python -m bench.stack $(if $(WORKERS),--workers $(WORKERS)) $(if $(PRODUCTS),--products $(PRODUCTS))
+
 # -- for its developers
 
 .PHONY: test
