@@ -16,11 +16,12 @@ from crawler.frontier.messages import Ack, Lease, Want
 class Page:
     """Hold what this worker knows of one leased request, until it is acknowledged."""
 
-    __slots__ = ("children", "delay_ms", "host", "reason", "started", "token")
+    __slots__ = ("children", "delay_ms", "host", "reason", "seed", "started", "token")
 
     def __init__(self, lease: Lease, host: str = "", reason: str = "") -> None:
         #: Empty: the lease is lost. Whatever the page gives is stored by whoever has it now.
         self.token = lease.token
+        self.seed = lease.seed
         self.host = host
         #: Not 0: the host is busy until its next turn is reported.
         self.delay_ms = lease.delay_ms

@@ -129,6 +129,11 @@ class Scheduler(BaseScheduler):
             talk.wake()
         return request
 
+    def seed_of(self, request: Request) -> bytes | None:
+        """Return the seed that *request* was made of; None where the frontier did not give it."""
+        page = self.conversation.hand.pages.get(request)
+        return page.seed if page is not None else None
+
     # -- the beginning and the end
 
     async def _open(self, spider: Spider) -> None:

@@ -82,6 +82,8 @@ class RawPage(msgspec.Struct, frozen=True):
     #: Which crawl of the spider fetched it; `fetches` counts crawls.
     crawl: str
     crawled_at: datetime
+    #: The request that it answers (origin.py); None where that is no data.
+    seed: bytes | None = None
 
     @property
     def size_bytes(self) -> int:
@@ -97,6 +99,7 @@ class RawPage(msgspec.Struct, frozen=True):
                 "status": self.status,
                 "headers": _headers(self.headers),
                 "flags": self.flags,
+                "seed": self.seed,
                 "spider": self.spider,
                 "crawl": self.crawl,
                 "crawled_at": self.crawled_at,

@@ -15,11 +15,12 @@ from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
 
 from crawler.config import Config
-from crawler.errors import NotStorableError
+from crawler.errors import NotDataError, NotStorableError
 from crawler.refusal import fail, for_extension
 from crawler.storage.buffer import Buffer
 from crawler.storage.client import address, connect
 from crawler.storage.documents import Draft, RawPage, Source, item_document, reject_item
+from crawler.storage.origin import seed_of
 from crawler.storage.places import Places
 from crawler.storage.writer import Writer
 
@@ -33,7 +34,8 @@ class Storage:
     """Store pages and items in MongoDB, in batches, without ever making the event loop wait.
 
     The scheduler asks it when a page may be acknowledged (`pending`) and whether to stop handing out requests (`full`).
-    Scrapy's statistics count `storage/pages_stored`, `items_stored`, `rejected`, `flushes`, `flush_seconds`, `retries`.
+    Scrapy's statistics count `storage/pages_stored`, `items_stored`, `rejected`, `flushes`, `flush_seconds`, `retries`,
+    `pages_without_seed`.
     """
 
     def __init__(self, crawler: Crawler, config: Config) -> None:
@@ -146,6 +148,7 @@ class Storage:
                 spider=self._crawler.spidercls.name,
                 crawl=self._crawl,
                 crawled_at=page.crawled_at,
+                seed=self._seed_of(response),
             )
         )
 
@@ -207,6 +210,15 @@ class Storage:
             return Source("", datetime.now(UTC), None, 0)
         page = self._page_of(response)
         return Source(page.url, page.crawled_at, page.key, page.places.take(item), page.is_kept)
+
+    def _seed_of(self, response: Any) -> bytes | None:
+        try:
+            return seed_of(response.request, self._crawler)
+        except NotDataError as error:
+            if not self._crawler.stats.get_value("storage/pages_without_seed"):
+                logger.warning("A page is stored that can't be parsed again (others are but counted): %s", error)
+            self._count("pages_without_seed", 1)
+            return None
 
     def _put(self, draft: Draft) -> None:
         if self._buffer is None:

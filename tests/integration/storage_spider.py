@@ -63,6 +63,7 @@ class StorageSpider(scrapy.Spider):
         yield Request(f"{self.url}moved", callback=self.parse_one)
         for body in (b"a", b"b"):
             yield Request(f"{self.url}post", method="POST", body=body, callback=self.parse_one)
+        yield Request(f"{self.url}lambda", callback=lambda _: None)
 
     def parse(self, response: Response) -> Iterator[dict[str, Any]]:
         for number, pipeline in enumerate(["drop", "replace", "fail", "delay", "none", "none"]):

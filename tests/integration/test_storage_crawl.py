@@ -19,7 +19,9 @@ from pymongo import MongoClient
 
 from bench.demo.worker import ROOT
 from bench.servers import EmbeddedMongo
+from crawler.seeds import decode
 from crawler.storage.documents import body_of
+from tests.integration.storage_spider import StorageSpider
 
 SPIDER = Path(__file__).with_name("storage_spider.py")
 
@@ -124,9 +126,19 @@ def test_what_a_crawl_stores(site: Site, mongo_uri: str, mongo_db: str, database
             ("asked", 404): 1,
             ("target", 200): 1,
             ("post", 200): 2,
+            ("lambda", 200): 1,
         }
         assert {page["fetches"] for page in pages} == {fetches}
         assert {body_of(page) for page in pages if page["url"].endswith("post")} == {b"a", b"b"}
+        spider = StorageSpider(site.url)
+        requests = [decode(page["seed"], spider) for page in pages if page["seed"]]
+        assert Counter((request.method, request.body, request.callback) for request in requests) == {
+            ("GET", b"", None): 1,
+            ("GET", b"", spider.parse_one): 2,
+            ("POST", b"a", spider.parse_one): 1,
+            ("POST", b"b", spider.parse_one): 1,
+        }
+        assert [page["url"] for page in pages if not page["seed"]] == [f"{site.url}lambda"]
         items = list(database["items"].find())
         by_place = {item["_id"]["item"]: (item["n"], item["pipeline"]) for item in items if "n" in item}
         assert by_place == {1: (1, "replace"), 3: (3, "delay"), 4: (4, "none"), 5: (5, "none")}
@@ -141,7 +153,8 @@ def test_what_a_crawl_stores(site: Site, mongo_uri: str, mongo_db: str, database
         assert (reject["url"], reject["_id"]["key"]["item"]) == (site.url, 6)
         assert "['lock']: a builtins.method" in reject["reason"]
         assert "'storage/rejected': 1" in log
-        assert "'storage/pages_stored': 5" in log
+        assert "'storage/pages_stored': 6" in log
+        assert "'storage/pages_without_seed': 1" in log
         assert "'storage/items_stored': 11" in log
 
 

@@ -44,6 +44,7 @@ PAGE = RawPage(
     spider="shop",
     crawl="first",
     crawled_at=NOW,
+    seed=b"parse_item--http://shop.example/p/1\x02\x01",
 )
 
 
@@ -89,6 +90,7 @@ def test_a_page_is_stored_as_it_came() -> None:
         "status": 200,
         "headers": {"Set-Cookie": ["a=1", "b=ÿ"], "X%2EY": [""]},
         "flags": ["cached"],
+        "seed": b"parse_item--http://shop.example/p/1\x02\x01",
         "spider": "shop",
         "crawl": "first",
         "crawled_at": NOW,
