@@ -181,26 +181,25 @@ class Conversation:
             return 0.0
         if self.outbox or self._turns:
             due.append(soon if self._hungry else self.outbox.waiting_since + self.config.frontier_flush_s)
-        if self._may_take(self.hand.size // 2):
+        if self.hand.is_low and self._may_take():
             due.append(soon if self._idle is None else self._last_call + self._poll_s)
         if self.is_full:
             due.append(self._last_call + self.config.frontier_flush_s)
         return min(due)
 
-    def _may_take(self, least: int, settled: Iterable[Page] = ()) -> bool:
-        """Tell whether more than *least* seeds may be taken, once the pages *settled* are acknowledged."""
+    def _may_take(self, settled: Iterable[Page] = ()) -> bool:
+        """Tell whether seeds may be taken, and are worth it, once the pages *settled* are acknowledged."""
         if self.closing or self.complete or self.is_full:
             return False
         if self._drain and (self.hand.pages or self.hand.unsettled.difference(settled)):
             return False
-        return self.hand.room > least
+        return 4 * self.hand.room > self.hand.size
 
     async def _call(self) -> Answer:
         links, pages = self.outbox.take(self.config.frontier_batch)
         turns, self._turns = self._turns, []
-        # A call that is made anyway takes what fits; only half an empty hand is worth a call of its own.
         started = self.started and not self.outbox  # all start requests are in the frontier after this call
-        want = self.hand.want(started=started) if self._may_take(self.hand.size // 4, pages) else None
+        want = self.hand.want(started=started) if self._may_take(pages) else None
         acks = [page.ack for page in pages if page.token]
         answer = await self.frontier.exchange(links, acks, turns, want)
         self._last_call = time.monotonic()

@@ -62,6 +62,14 @@ class Hand:
         """Return how many more seeds could be taken ahead."""
         return self.size - len(self._ahead)
 
+    @property
+    def is_low(self) -> bool:
+        """Tell whether less than a quarter is left, so that it is worth a call of its own to ask for more.
+
+        As one host may take up half of the hand, a crawl of one host asks after each quarter.
+        """
+        return 4 * len(self._ahead) < self.size
+
     def take(self, lease: Lease, request: Request) -> None:
         """Take a seed ahead."""
         self.pages[request] = Page(lease, urlparse_cached(request).hostname or "")

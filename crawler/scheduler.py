@@ -125,7 +125,7 @@ class Scheduler(BaseScheduler):
         request = talk.hand.next()
         if request is None:
             talk.starve()
-        elif 2 * talk.hand.room > talk.hand.size:
+        elif talk.hand.is_low:
             talk.wake()
         return request
 
