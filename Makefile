@@ -67,6 +67,19 @@ status: ## show the containers, and what is queued, leased, done and dead
 	@$(CONTAINERS) ps --all --format 'table {{.Name}}\t{{.Status}}'
 	@$(ONE_OFF) scrapy frontier status </dev/null
 
+.PHONY: archive
+archive: ## move pages older than ARCHIVE_AFTER_DAYS into WARC files (ARGS='--older-than 60d --dry-run', '--list', …)
+	@$(CONTAINERS) --profile archive run --rm --no-deps -T archive scrapy archive $(ARGS) </dev/null
+
+.PHONY: backup
+backup: ## write MongoDB, as of one point in time, into a new file in the folder TO (backups)
+	@bash deploy/backup.sh backup '$(or $(TO),backups)'
+
+.PHONY: restore
+restore: ## put the backup FROM in the place of what is in MongoDB
+	@test -n '$(FROM)' || { echo 'make: which backup? make restore FROM=backups/seedbed-….archive.gz' >&2; exit 2; }
+	@bash deploy/backup.sh restore '$(FROM)'
+
 .PHONY: logs
 logs: ## follow the logs of the workers (SERVICE=exporter: of another service)
 	@$(CONTAINERS) logs --follow --tail 100 $(or $(SERVICE),worker)

@@ -147,6 +147,13 @@ class Config(DedupSettings, frozen=True, kw_only=True, rename="upper"):
     #: How long a worker that stops waits for its last documents to be stored.
     store_close_s: Positive = 20.0
 
+    #: Where old pages go: a folder, or an address that fsspec knows.
+    archive_url: str = ""
+    #: How old they are then.
+    archive_after_days: Positive = 30.0
+    #: How large a file of the archive becomes, about.
+    archive_file_bytes: Count = 1 << 30
+
     metrics_host: str = "0.0.0.0"
     #: Where the worker serves /metrics: a port, the first free one of a range (9400-9409), any free one (0), or "off".
     metrics_port: int | str = "off"

@@ -10,6 +10,7 @@ SeedbedError
 │   ├── FrontierFullError  Redis is at its memory limit; the caller may try again when there is room
 │   └── LeaseLostError   the server no longer knows this worker's session; reopen it
 └── StorageError         MongoDB can't be reached or refuses; says which address and why
+    ├── ArchiveError     a file of the archive can't be written or read, or holds something else than it should
     └── NotStorableError one page or item can't be a document of MongoDB; the others are not at fault
 """
 
@@ -52,6 +53,10 @@ class LeaseLostError(FrontierError):
 
 class StorageError(SeedbedError):
     """Say what MongoDB refused, and at which address."""
+
+
+class ArchiveError(StorageError):
+    """Name the file or page of the archive at fault, and say what is wrong with it."""
 
 
 class NotStorableError(StorageError):

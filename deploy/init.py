@@ -35,6 +35,8 @@ DRAWN: Mapping[str, Callable[[], str]] = {
     "redis_dropin": password,
     "mongo_worker": password,
     "mongo_exporter": password,
+    "mongo_archivist": password,
+    "mongo_backup": password,
     "mongo_keyfile": key,
     "grafana_admin": password,
 }

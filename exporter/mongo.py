@@ -1,13 +1,16 @@
 """Show what MongoDB tells of itself, the few numbers that a crawl depends on."""
 
+from datetime import UTC
 from typing import Any
 
 from pymongo import MongoClient
-from pymongo.errors import PyMongoError
+from pymongo.errors import OperationFailure, PyMongoError
 
 from crawler.config import Config
 from crawler.errors import StorageError
 from crawler.storage.client import address, client_options, reason
+from crawler.storage.itemtypes import MAINTENANCE
+from crawler.storage.maintenance import LAST_BACKUP
 from exporter import names
 from exporter.exposition import Exposition
 
@@ -15,6 +18,8 @@ from exporter.exposition import Exposition
 TIMEOUT_MS = 2_000
 #: Collections that are shown at most, so that no item class can make up series without end.
 MAX_COLLECTIONS = 50
+
+_UNAUTHORIZED = 13
 
 Document = dict[str, Any]
 
@@ -43,6 +48,7 @@ class MongoCollector:
             up = True
             _add_status(out, self._client.admin.command("serverStatus"))
             self._add_database(out)
+            self._add_backup(out)
         except PyMongoError as error:
             raise StorageError(f"MongoDB at {self._where}: {reason(error)}") from error
         finally:
@@ -62,6 +68,16 @@ class MongoCollector:
             out.add(names.MONGO_DOCUMENTS, stats["count"], name)
             out.add(names.MONGO_DATA, stats["size"], name)
             out.add(names.MONGO_STORAGE, stats["storageSize"] + stats["totalIndexSize"], name)
+
+    def _add_backup(self, out: Exposition) -> None:
+        try:
+            note = self._database[MAINTENANCE].find_one({"_id": LAST_BACKUP})
+        except OperationFailure as error:
+            if error.code != _UNAUTHORIZED:
+                raise
+            return  # an account of another's making, with the role clusterMonitor alone
+        if note:
+            out.add(names.BACKUP_SUCCESS, note["at"].replace(tzinfo=UTC).timestamp())
 
 
 def _add_status(out: Exposition, status: Document) -> None:

@@ -103,5 +103,8 @@ MONGO_CACHE_DIRTY = _gauge("mongo_cache_dirty_bytes", "Bytes in WiredTiger's cac
 MONGO_DOCUMENTS = _gauge("mongo_documents", "Documents stored, by collection.", "collection")
 MONGO_DATA = _gauge("mongo_data_bytes", "Documents' size before compression on disk, by collection.", "collection")
 MONGO_STORAGE = _gauge("mongo_storage_bytes", "Disk space of documents and indexes, by collection.", "collection")
+BACKUP_SUCCESS = _gauge(
+    "backup_last_success_timestamp_seconds", "When `make backup` was last through; there is none before the first."
+)
 MONGO_DISK_SIZE = _gauge("mongo_filesystem_size_bytes", "Size of the file system that holds MongoDB's data.")
 MONGO_DISK_USED = _gauge("mongo_filesystem_used_bytes", "Used bytes of the file system that holds MongoDB's data.")

@@ -9,6 +9,8 @@
 `documents.py`     pages, items and rejects as documents; `values.py`: values that MongoDB lacks
 `buffer.py`        batches on their way, bounded; `writer.py`: one batch into MongoDB, whatever happens to it
 `merge.py`         what becomes of a document that is there already
+`archive/`         old pages in WARC files
+`opened.py`        the connection of a command; `maintenance.py`: the note of the last backup
 `client.py`        the connection; `setup.py`: replica set, accounts and indexes, once before the workers
 =================  ===========================================================================================
 """

@@ -11,6 +11,9 @@ from itemadapter import ItemAdapter
 #: Collections that hold something else than items.
 RAW_PAGES = "raw_pages"
 REJECTS = "rejects"
+#: When what was done to the database: the last backup.
+MAINTENANCE = "maintenance"
+RESERVED = (RAW_PAGES, REJECTS, MAINTENANCE)
 
 _NAME = re.compile(r"(?!system\.)[A-Za-z_][\w.-]{0,99}(?<!\.)", re.ASCII)
 _ATTRIBUTE = "__stored_as__"
@@ -49,10 +52,10 @@ def stored_as(collection: str, *, key: str | tuple[str, ...] = ()) -> Callable[[
     Raises ValueError for a name that no collection can have, and for a key that is no field of the class.
     """
     key = (key,) if isinstance(key, str) else key
-    if not _NAME.fullmatch(collection) or collection in (RAW_PAGES, REJECTS):
+    if not _NAME.fullmatch(collection) or collection in RESERVED:
         raise ValueError(
             f"{collection!r} can't be a collection of items: letters, digits, '_', '-' and '.' are wanted, and not "
-            f"{RAW_PAGES} or {REJECTS}"
+            f"{', '.join(RESERVED)}"
         )
 
     def mark(item_class: Item) -> Item:
@@ -101,4 +104,4 @@ def _item_type(item_class: Any) -> ItemType:
     if issubclass(item_class, dict):
         return ItemType("items")
     name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", item_class.__name__).lower()
-    return ItemType(name if _NAME.fullmatch(name) and name not in (RAW_PAGES, REJECTS) else "items")
+    return ItemType(name if _NAME.fullmatch(name) and name not in RESERVED else "items")

@@ -6,7 +6,8 @@ password could leak, and makes the accounts; without one it uses MONGO_URI as it
 """
 
 import sys
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from pymongo import IndexModel, MongoClient
 from pymongo.database import Database
@@ -16,14 +17,37 @@ from pymongo.uri_parser import parse_uri
 from crawler.config import Config
 from crawler.errors import ConfigError, SeedbedError, StorageError
 from crawler.storage.client import client_options, reason, unreachable
-from crawler.storage.itemtypes import RAW_PAGES
+from crawler.storage.itemtypes import MAINTENANCE, RAW_PAGES
 
 #: What a worker may do in its database, and nothing anywhere else: `readWrite` could drop collections.
 WORKER_ACTIONS = ("find", "insert", "update")
-WORKER, EXPORTER, WORKER_ROLE = "worker", "exporter", "seedbed_worker"
+WORKER = "worker"
+
+
+class Account(NamedTuple):
+    """Say what an account may do: actions on collections of the database (""; all), and roles of MongoDB's own."""
+
+    rights: Mapping[str, tuple[str, ...]] = {}
+    roles: tuple[str, ...] = ()
+
+
+ACCOUNTS = {
+    WORKER: Account({"": WORKER_ACTIONS}),
+    # When the last backup was made is a document; everything else is the server's to tell.
+    "exporter": Account({MAINTENANCE: ("find",)}, ("clusterMonitor",)),
+    # Moves old pages to files, and back where they are missing; nobody else may delete a page.
+    "archivist": Account({RAW_PAGES: ("find", "insert", "remove")}),
+    "backup": Account({MAINTENANCE: ("find", "insert", "update")}, ("backup",)),
+}
 
 #: Only what queries need: everything else is found by its `_id`.
-INDEXES = {RAW_PAGES: [IndexModel([("url", 1)], name="url")]}
+INDEXES = {
+    RAW_PAGES: [
+        IndexModel([("url", 1)], name="url"),
+        # For the archive, and for exports of a span of time.
+        IndexModel([("crawled_at", 1)], name="crawled_at"),
+    ]
+}
 
 _EXISTS = {51002, 51003}  # a role, a user
 _SET_ALREADY_INITIATED = 23
@@ -37,16 +61,23 @@ class SetupConfig(Config, frozen=True, kw_only=True, rename="upper"):
 
     #: The text of the server's key file.
     mongo_keyfile: str = ""
-    #: The passwords that the accounts `worker` and `exporter` are to have.
+    #: The passwords that the accounts are to have.
     mongo_worker_password: str = ""
     mongo_exporter_password: str = ""
+    mongo_archivist_password: str = ""
+    mongo_backup_password: str = ""
 
     def __post_init__(self) -> None:
         """Refuse a key file without the passwords."""
         super().__post_init__()
-        for name in ("mongo_worker_password", "mongo_exporter_password"):
-            if self.mongo_keyfile and not getattr(self, name):
-                raise ConfigError(f"{name.upper()}: the account that is made wants a password")
+        for account in ACCOUNTS:
+            if self.mongo_keyfile and not self.password_of(account):
+                raise ConfigError(f"MONGO_{account.upper()}_PASSWORD: the account that is made wants a password")
+
+    def password_of(self, account: str) -> str:
+        """Return the password that an account is to have."""
+        password: str = getattr(self, f"mongo_{account}_password")
+        return password
 
 
 def prepare(config: SetupConfig) -> None:
@@ -105,14 +136,15 @@ def _initiate_replica_set(config: SetupConfig) -> None:
 
 
 def _make_accounts(admin: Admin, config: SetupConfig) -> None:
-    resource = {"db": config.mongo_database, "collection": ""}
-    privileges = [{"resource": resource, "actions": list(WORKER_ACTIONS)}]
-    _make(admin, "Role", WORKER_ROLE, privileges=privileges, roles=[])
-    for user, password, role in (
-        (WORKER, config.mongo_worker_password, WORKER_ROLE),
-        (EXPORTER, config.mongo_exporter_password, "clusterMonitor"),
-    ):
-        _make(admin, "User", user, pwd=password, roles=[{"role": role, "db": "admin"}])
+    for name, account in ACCOUNTS.items():
+        role = f"seedbed_{name}"
+        privileges = [
+            {"resource": {"db": config.mongo_database, "collection": collection}, "actions": list(actions)}
+            for collection, actions in account.rights.items()
+        ]
+        _make(admin, "Role", role, privileges=privileges, roles=[])
+        roles = [{"role": granted, "db": "admin"} for granted in (role, *account.roles)]
+        _make(admin, "User", name, pwd=config.password_of(name), roles=roles)
 
 
 def _make(admin: Admin, kind: str, name: str, **properties: Any) -> None:
@@ -143,8 +175,7 @@ def _make_indexes(database: Database[dict[str, Any]]) -> None:
 
 def _check_worker(config: SetupConfig) -> None:
     """Sign in as a worker does, and see that it may do what it must and nothing else."""
-    password = config.mongo_worker_password
-    with _client(config, username=WORKER, password=password, authSource="admin") as client:
+    with _client(config, username=WORKER, password=config.password_of(WORKER), authSource="admin") as client:
         status = client.admin.command("connectionStatus", showPrivileges=True)
     rights = {
         (privilege["resource"].get("db"), action)

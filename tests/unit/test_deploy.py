@@ -158,6 +158,9 @@ def test_every_setting_is_fixed_by_compose_or_passed_on_to_the_workers(compose: 
     given = {re.sub("PASSWORD_FILE$", "PASSWORD", name) for name in compose["worker"]["environment"]}
     # The exporter's own; what listens on all of a container's addresses anyway; and this deployment has no Sentinel.
     elsewhere = {"EXPORTER_PORT", "METRICS_HOST", "REDIS_SENTINEL_USERNAME", "REDIS_SENTINEL_PASSWORD"}
+    archive = {name for name in Config.names() if name.startswith("ARCHIVE_")}
+    assert archive < set(compose["archive"]["environment"])
+    elsewhere |= archive
     assert given == {*Config.names(), *ScrapySettings.names()} - elsewhere
 
 

@@ -1,0 +1,175 @@
+"""`scrapy archive`: old pages out of MongoDB into WARC files; what is there, and back."""
+
+import argparse
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from bson import json_util
+from scrapy.commands import ScrapyCommand
+from scrapy.exceptions import UsageError
+
+from crawler.commands.moments import moment
+from crawler.commands.progress import Progress
+from crawler.commands.tables import table
+from crawler.config import Config
+from crawler.errors import ConfigError, SeedbedError
+from crawler.storage.archive.lookup import find, load, restore, summaries
+from crawler.storage.archive.move import Moved, Mover, Waiting
+from crawler.storage.archive.place import Place
+from crawler.storage.itemtypes import RAW_PAGES
+from crawler.storage.opened import opened
+
+USAGE = """
+  [--older-than 30d] [--dry-run]   move the pages that were fetched before that into WARC files
+  --list [--url URL]               the files; or the archived versions of a page
+  --show URL|FINGERPRINT           the newest archived body of a page (--output FILE; --json: all but the body)
+  --restore FILE|URL|FINGERPRINT…  put pages back that MongoDB lacks
+"""
+
+
+class Command(ScrapyCommand):
+    """Move old pages into WARC files, and back."""
+
+    requires_project = True
+    requires_crawler_process = False
+    default_settings = {"LOG_ENABLED": False}  # noqa: RUF012 - Scrapy's own attribute
+
+    def syntax(self) -> str:
+        """Return how it is called."""
+        return "[options]\n" + USAGE
+
+    def short_desc(self) -> str:
+        """Return what it does, in a line."""
+        return "Move old pages from MongoDB into WARC files; list, show and restore them"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """Add what this command takes."""
+        super().add_options(parser)
+        place = "the archive: a folder or an address such as s3://bucket/pages (default: ARCHIVE_URL)"
+        parser.add_argument("--to", "--from", dest="place", metavar="URL", help=place)
+        age = "a span (30d, 12h) or a date (2026-11-30); default: ARCHIVE_AFTER_DAYS"
+        parser.add_argument("--older-than", metavar="AGE", help=age)
+        size = "how large a file becomes, about (default: ARCHIVE_FILE_BYTES)"
+        parser.add_argument("--file-bytes", metavar="BYTES", type=int, help=size)
+        parser.add_argument("--dry-run", action="store_true", help="say what would be moved, and move nothing")
+        parser.add_argument("--list", dest="listing", action="store_true", help="list what is archived")
+        parser.add_argument("--url", help="with --list: the versions of this page (or fingerprint)")
+        parser.add_argument("--show", dest="shown", metavar="KEY", help="give the newest archived body of a page")
+        parser.add_argument("--output", metavar="FILE", help="with --show: where to (default: standard output)")
+        parser.add_argument("--restore", dest="restored", metavar="KEY", nargs="+", help="put pages back into MongoDB")
+        parser.add_argument("--json", action="store_true", help="answer in JSON")
+
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        """Do it; the exit code is 1 when pages had to stay behind, 2 when it could not be done."""
+        chosen = [opts.listing, opts.shown is not None, opts.restored is not None]
+        if args or sum(chosen) > 1:
+            raise UsageError("one of these:" + USAGE)
+        try:
+            self._config = Config.from_settings(self.settings) if self.settings else Config.from_environ()
+            place = Place(self._place(opts.place))
+            if opts.listing:
+                self._list(place, opts)
+            elif opts.shown is not None:
+                self._show(place, opts)
+            elif opts.restored is not None:
+                self._restore(place, opts)
+            else:
+                self._move(place, opts)
+        except (SeedbedError, OSError) as error:
+            print(f"seedbed: {error}", file=sys.stderr)
+            self.exitcode = 2
+
+    def _place(self, given: str | None) -> str:
+        if place := given or self._config.archive_url:
+            return place
+        raise ConfigError("ARCHIVE_URL (or --to): where is the archive? A folder, or an address such as s3://bucket/x")
+
+    def _move(self, place: Place, opts: argparse.Namespace) -> None:
+        now = datetime.now(UTC)
+        try:
+            before = moment(opts.older_than, now) if opts.older_than else now - self._age
+        except ValueError as error:
+            raise UsageError(f"--older-than: {error}") from None
+        if before > now:
+            raise UsageError("--older-than: a point of the past is wanted")
+        with opened(self._config) as database, Progress() as progress:
+            mover = Mover(
+                database[RAW_PAGES],
+                place,
+                before,
+                file_bytes=opts.file_bytes or self._config.archive_file_bytes,
+                tell=lambda pages: progress.tell(pages, "pages written"),
+            )
+            outcome = mover.waiting() if opts.dry_run else mover.run()
+        for name in place.unfinished():
+            print(
+                f"{name} is being written, or its writer died: then it can go, as MongoDB has its pages",
+                file=sys.stderr,
+            )
+        self._answer(outcome, _said(outcome, place), opts)
+        self.exitcode = int(isinstance(outcome, Moved) and bool(outcome.unfit))
+
+    def _list(self, place: Place, opts: argparse.Namespace) -> None:
+        if opts.url:
+            versions = find(place, opts.url)
+            rows: list[Any] = [
+                (one.entry.fingerprint, f"{one.entry.crawled_at:%Y-%m-%d %H:%M:%SZ}", one.entry.body_bytes, one.file)
+                for one in versions
+            ]
+            text = table(("fingerprint", "crawled", "bytes", "file"), rows) if rows else "Not in the archive."
+            self._answer(versions, text, opts)
+            self.exitcode = 0 if versions else 1
+            return
+        files = list(summaries(place))
+        rows = [
+            (one.file, one.pages, one.size_bytes, f"{one.oldest:%Y-%m-%d}", f"{one.newest:%Y-%m-%d}") for one in files
+        ]
+        header = ("file", "pages", "bytes", "oldest", "newest")
+        self._answer(files, table(header, rows) if rows else f"Nothing is archived at {place.url}.", opts)
+
+    def _show(self, place: Place, opts: argparse.Namespace) -> None:
+        versions = find(place, opts.shown)
+        if not versions:
+            print(f"seedbed: {opts.shown}: not in the archive at {place.url}", file=sys.stderr)
+            self.exitcode = 1
+            return
+        page = load(place, versions[0])
+        if opts.output:
+            Path(opts.output).write_bytes(page.body)
+        if opts.json:
+            described = {name: value for name, value in page.document.items() if name != "body"}
+            print(json_util.dumps(described, json_options=json_util.RELAXED_JSON_OPTIONS))
+        elif not opts.output:
+            sys.stdout.flush()
+            sys.stdout.buffer.write(page.body)
+            sys.stdout.buffer.flush()
+
+    def _restore(self, place: Place, opts: argparse.Namespace) -> None:
+        with opened(self._config) as database:
+            done = restore(place, opts.restored, database[RAW_PAGES])
+        self._answer(done, f"{done.put_back:,} pages put back; {done.there:,} were there already.", opts)
+
+    @property
+    def _age(self) -> timedelta:
+        return timedelta(days=self._config.archive_after_days)
+
+    def _answer(self, outcome: object, text: str, opts: argparse.Namespace) -> None:
+        print(msgspec.json.encode(outcome).decode() if opts.json else text)
+
+
+def _said(outcome: Waiting | Moved, place: Place) -> str:
+    if isinstance(outcome, Waiting):
+        if not outcome.pages:
+            return "No page is that old."
+        span = f"{outcome.oldest:%Y-%m-%d} to {outcome.newest:%Y-%m-%d}"
+        return f"{outcome.pages:,} pages would be moved ({outcome.size_bytes:,} bytes in MongoDB, fetched {span})."
+    lines = [
+        f"{outcome.pages:,} pages moved to {len(outcome.files)} files at {place.url} ({outcome.size_bytes:,} bytes)."
+    ]
+    if outcome.fetched_again:
+        lines.append(f"{outcome.fetched_again:,} of them were fetched again meanwhile, and stay in MongoDB, too.")
+    lines += [f"{key} stays in MongoDB: {reason}" for key, reason in outcome.unfit.items()]
+    return "\n".join(lines) if outcome.pages or outcome.unfit else "No page is that old."
