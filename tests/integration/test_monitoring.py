@@ -27,8 +27,10 @@ from bench.servers import EmbeddedMongo, EmbeddedRedis, ServerMissingError
 from bench.servers.process import free_port
 from bench.servers.prometheus import EmbeddedPrometheus, EmbeddedRedisExporter
 from bench.site import SiteConfig, SiteProcess, expected_pages
+from crawler.config import Config
 from crawler.frontier.controls import Controls
 from crawler.frontier.keys import Keys
+from crawler.storage.maintenance import note_backup
 
 ROOT = Path(__file__).parents[2]
 DASHBOARDS = sorted(ROOT.glob("grafana/dashboards/*.json"))
@@ -131,6 +133,8 @@ def _play(stack: ExitStack, folder: Path, eventually: Callable[..., None]) -> Sc
         "DEDUP_CAPACITY": "1000",
         "DOWNLOAD_DELAY": "0.05",  # paces the crawl, so that it lasts for several scrapes
     }
+    # The series of the last backup is there from the first one on.
+    note_backup(Config.from_environ(environ), "seedbed.archive.gz", 1)
     scrapy, hosts = [sys.executable, "-m", "scrapy"], ",".join(site.config.host_names)
     crawl = [*scrapy, "crawl", SPIDER, "-a", f"allowed_domains={hosts}"]
     workers = [Child(crawl, environ, folder / f"worker-{n}.log") for n in range(2)]
