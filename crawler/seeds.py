@@ -6,7 +6,8 @@
     parse_item--http://shop.example/p/1 03 DEPTH TEXT  the same (0: no depth), and TEXT is the Referer header
     parse_item--http://shop.example/p/1 01 MSGPACK     a map of whatever differs (seedtail.py)
 
-(01 to 03 are control characters; the spaces are not there.) No URL that holds a control character is ever put in
+(01 to 03 are control characters; the spaces are not there. A queue may keep when a seed came in front of it, behind
+04: stamp.py.) No URL that holds a control character is ever put in
 front, so the first one ends it. A seed without any may be written by hand, and its URL is made safe as Scrapy does;
 a seed with a tail was written here, and its URL is exact. Whatever changes this form takes a new control character.
 """

@@ -19,6 +19,7 @@ from crawler.frontier.frontier import Frontier
 from crawler.frontier.keys import Keys
 from crawler.frontier.messages import FILTERED, Ack, Answer, Lease, Link, Want
 from crawler.frontier.rules import Rules
+from crawler.frontier.stamp import unstamped
 from crawler.frontier.status import Status
 from crawler.frontier.verbs import verb
 
@@ -186,17 +187,21 @@ class Fleet:
         _, names, args = status_call(self.keys)
         return read_status(self.redis.eval(verb("status").text, len(names), *names, *args))
 
+    def queued_in(self, name: str) -> list[bytes]:
+        """Return the seeds in one list of the queue."""
+        return [unstamped(queued) for queued in self.redis.lrange(name, 0, -1)]
+
     def audit(self) -> Counter[bytes]:
         """Find every seed where it really is, assert that the frontier is sound, and return the seeds that it holds."""
         keys, client, status = self.keys, self.redis, self.status()
         names = {name.decode() for name in client.scan_iter(match=keys.base + "*", count=1000)}
         part = self._parts(names)
 
-        inboxes = {int(p): client.lrange(keys.inbox(int(p)), 0, -1) for p in part("inbox")}
+        inboxes = {int(p): self.queued_in(keys.inbox(int(p))) for p in part("inbox")}
         apart: dict[str, dict[int, list[bytes]]] = {}
         for rest in part("host"):
             priority, _, host = rest.partition(":")
-            apart.setdefault(host, {})[int(priority)] = client.lrange(keys.host(int(priority), host), 0, -1)
+            apart.setdefault(host, {})[int(priority)] = self.queued_in(keys.host(int(priority), host))
         ready = {int(p): client.zrange(keys.ready(int(p)), 0, -1) for p in part("ready")}
         suspects = [text.split(b" ", 4)[4] for text in client.lrange(keys.suspects, 0, -1)]
         leased = {worker: client.hgetall(keys.leases(worker)) for worker in part("leases")}

@@ -12,6 +12,22 @@ local function lease_of(text)
   return {priority = priority, deaths = tonumber(deaths), alone = tonumber(alone), delay_ms = tonumber(delay_ms), seed = seed}
 end
 
+-- Some queued seeds say when they came: "\4hhhhhhhhhhh", the time in milliseconds in hexadecimal, stands in front of
+-- them as long as they are queued. Of so many that come, one does.
+local STAMPED_ONE_IN = 128
+local STAMP_LENGTH = 12
+
+-- A seed without its stamp, and the time that this said.
+local function unstamped(seed)
+  if string.byte(seed) ~= 4 then return seed end
+  return string.sub(seed, STAMP_LENGTH + 1), tonumber(string.sub(seed, 2, STAMP_LENGTH), 16)
+end
+
+local function stamped(seed, now)
+  local bare = unstamped(seed)
+  return '\4' .. string.format('%011x', now) .. bare
+end
+
 -- The host of a seed, as Scrapy names its download slot: lower case, without user, port or brackets.
 local function host_of(seed)
   local authority = string.match(seed, '://([^/?#\1-\31]*)') or ''
@@ -70,5 +86,6 @@ local function bury(meta, dead, lease, reason)
     return
   end
   redis.call('HSET', dead, redis.call('HINCRBY', meta, 'dead_numbers', 1),
-    string.format('%.0f %s %d %d ', now_ms(), lease.priority, lease.deaths, #reason) .. reason .. ' ' .. lease.seed)
+    string.format('%.0f %s %d %d ', now_ms(), lease.priority, lease.deaths, #reason) .. reason .. ' ' ..
+    unstamped(lease.seed))
 end

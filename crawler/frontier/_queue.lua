@@ -1,5 +1,14 @@
 -- Where seeds are put: behind all others of their priority, or in front of them; and when that begins a crawl.
 
+-- Stamps what is newly accepted, seed by seed in the order in which it is counted: one in STAMPED_ONE_IN.
+local function stamper(meta)
+  local number, now = tonumber(redis.call('HGET', meta, 'accepted') or 0), now_ms()
+  return function(seed)
+    number = number + 1
+    return number % STAMPED_ONE_IN == 0 and stamped(seed, now) or seed
+  end
+end
+
 -- Lua unpacks no more than 8,000 values.
 local function push_all(list, seeds)
   for first = 1, #seeds, 1000 do
@@ -7,8 +16,11 @@ local function push_all(list, seeds)
   end
 end
 
+-- The first of an empty list is stamped, so that the age of a short queue is known, too.
 local function put_behind(base, priorities, priority, seeds)
-  push_all(base .. 'inbox:' .. priority, seeds)
+  local inbox = base .. 'inbox:' .. priority
+  if redis.call('EXISTS', inbox) == 0 then seeds[1] = stamped(seeds[1], now_ms()) end
+  push_all(inbox, seeds)
   redis.call('ZADD', priorities, priority, priority)
 end
 

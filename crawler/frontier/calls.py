@@ -153,7 +153,7 @@ def read_answers(calls: Sequence[Call], replies: Sequence[Sequence[Any]]) -> Ans
 
 
 def _read_pop(reply: Sequence[Any], answer: Answer) -> None:
-    _, answer.generation, state, leases, idle, full = reply
+    _, answer.generation, state, leases, idle, full, answer.waits_ms = reply
     answer.full = bool(full)
     answer.state = state.decode()
     answer.leases = [

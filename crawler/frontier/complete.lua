@@ -25,7 +25,7 @@ local turn = turn_of(session, seq, after_pop, false)
 if turn ~= NEXT then return {turn, 0, 0} end
 
 redis.call('HDEL', leases, '') -- frees nothing, but a script that begins so is let through by a full server
-local now, done, stale, accepted = now_ms(), 0, 0, 0
+local now, done, stale, accepted, stamp = now_ms(), 0, 0, 0, nil
 
 for i = 1, #turns, 2 do
   local token, turn_ms = turns[i], now + turns[i + 1]
@@ -56,8 +56,9 @@ for i = 1, #acks, 3 do
     else
       bury(meta, dead, lease, reason)
     end
+    if #children > 0 then stamp = stamp or stamper(meta) end
     for c = 1, #children, 2 do
-      enqueue(order, base, meta, priorities, string.format('%.0f', children[c]), {children[c + 1]})
+      enqueue(order, base, meta, priorities, string.format('%.0f', children[c]), {stamp(children[c + 1])})
     end
     accepted = accepted + #children / 2
   end

@@ -10,6 +10,7 @@ from redis.exceptions import NoScriptError
 from crawler.frontier.calls import Call, clear_call, read_status, status_call
 from crawler.frontier.client import Clients, translated
 from crawler.frontier.keys import SPIDERS, Keys
+from crawler.frontier.stamp import unstamped
 from crawler.frontier.status import Status
 from crawler.frontier.verbs import declared, verb
 
@@ -57,7 +58,7 @@ class Controls:
             for level in self._client.zrevrange(self._keys.priorities, 0, -1):
                 priority = int(level)
                 seeds = self._client.lrange(self._keys.inbox(priority), 0, count - len(found) - 1)
-                found += [(priority, seed.decode(errors="backslashreplace")) for seed in seeds]
+                found += [(priority, _text(unstamped(seed))) for seed in seeds]
                 if len(found) >= count:
                     break
         return found

@@ -53,6 +53,8 @@ class Frontier:
         # Whether that call handed seeds out.
         self._popped = False
         self.calls = SessionCalls(keys, worker, rules)
+        #: Called with how long a seed was queued, seconds, where that is known.
+        self.on_wait: Callable[[float], None] = _ignore
 
     # -- the session
 
@@ -111,6 +113,8 @@ class Frontier:
         answer = read_answers(calls, replies)
         if answer.lost:
             return answer
+        for wait_ms in answer.waits_ms:
+            self.on_wait(wait_ms / 1000)
         # A pop that hands nothing out uses up no number.
         popped = want is not None and (bool(answer.leases) or replies[-1][0] == AGAIN)
         if applied := len(calls) - (want is not None and not popped):
@@ -168,3 +172,7 @@ class Frontier:
         # A full server refuses SADD even where there is nothing to add.
         if not await self.line.command(SPIDERS, "SISMEMBER", SPIDERS, self.keys.tag):
             await self.line.command(SPIDERS, "SADD", SPIDERS, self.keys.tag)
+
+
+def _ignore(*_: object) -> None:
+    """Stand in where nobody wants to be told."""

@@ -95,6 +95,8 @@ class Answer:
     idle: Idle | None = None
     #: Whether the queue is full, where start URLs are to wait then; None: it was not asked.
     full: bool | None = None
+    #: How long some of the leased seeds were queued, those that came with a stamp.
+    waits_ms: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 -- pop(session, workers, meta, priorities, busy, parked, suspects, leases, delays, starting, dead;
 --     base, worker, seq, after_pop, want, delay_ms, per_host, scan, started, held, limits)
---   -> {turn, generation, state, leases, idle, full}
+--   -> {turn, generation, state, leases, idle, full, waits}
 --
 -- Hand out up to `want` seeds under this worker's leases: of those whose host may be fetched now, the highest priority
 -- first; within a host in order; of hosts of equal standing the one that has waited longest. A seed whose host must
@@ -33,6 +33,7 @@
 --
 -- held: host -> seeds of it that this worker holds already. leases: token, priority, delay_ms, seed, …
 -- idle (only when nothing was handed out): queued, leased, starting, ms until a host's turn (-1: none waits), drain.
+-- waits: how long those that came with a stamp were queued, ms, … (a reply that is given again says none).
 -- A pop that hands nothing out uses up no sequence number.
 local session, workers, meta, priorities, busy, parked, suspects, leases, delays, starting, dead = unpack(KEYS)
 local base, worker, seq, after_pop, want = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
@@ -60,7 +61,7 @@ if turn == AGAIN then -- the reply was lost: the same leases once more
     end
   end
 end
-if turn ~= NEXT then return {turn, generation, state, handed, {}, 0} end
+if turn ~= NEXT then return {turn, generation, state, handed, {}, 0, {}} end
 
 redis.call('HDEL', leases, '') -- frees nothing, but a script that begins so is let through by a full server
 if started then redis.call('SREM', starting, worker) end
@@ -71,8 +72,12 @@ local function delay_of(host)
   return tonumber(has_delays and redis.call('HGET', delays, host) or default_ms)
 end
 
+local waits = {}
+
 -- A host that has a delay is busy from here on until its fetch is over; a day is for when nobody ever says so.
-local function hand_out(priority, host, seed, deaths, alone)
+local function hand_out(priority, host, queued, deaths, alone)
+  local seed, since_ms = unstamped(queued)
+  if since_ms then waits[#waits + 1] = math.max(0, now - since_ms) end
   local delay_ms = delay_of(host)
   if delay_ms > 0 then redis.call('ZADD', busy, now + delay_ms + 86400000, host) end
   count = count + 1
@@ -270,7 +275,7 @@ if count > 0 then
   end
   redis.call('HSET', session, 'seq', seq, 'popped', count)
   if pauses then redis.call('HSET', meta, 'slow_ms', string.format('%.0f', now + pause_ms(limits, open))) end
-  return {turn, generation, state, handed, {}, full}
+  return {turn, generation, state, handed, {}, full, waits}
 end
 
 local queued = redis.call('LLEN', suspects) + tonumber(redis.call('HGET', meta, 'parked') or 0)
@@ -289,4 +294,4 @@ elseif nearest[2] then
   wait_ms = math.max(0, tonumber(nearest[2]) - now)
 end
 return {turn, generation, state, handed,
-  {queued, leased, redis.call('SCARD', starting), wait_ms, drain and 1 or 0, #everybody}, full}
+  {queued, leased, redis.call('SCARD', starting), wait_ms, drain and 1 or 0, #everybody}, full, {}}

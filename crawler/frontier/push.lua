@@ -38,7 +38,7 @@ if #checked > 0 then
   if refused then return redis.error_reply(refused) end
 end
 
-local accepted, filtered, nth = 0, 0, 0
+local accepted, filtered, nth, stamp = 0, 0, 0, stamper(meta)
 local batches, levels = {}, {}
 for i = 1, #links, 4 do
   local priority, kind, new = links[i], links[i + 2], true
@@ -54,7 +54,7 @@ for i = 1, #links, 4 do
       batches[priority] = batch
       levels[#levels + 1] = priority
     end
-    batch[#batch + 1] = links[i + 3]
+    batch[#batch + 1] = stamp(links[i + 3])
     accepted = accepted + 1
   else
     filtered = filtered + 1

@@ -1,6 +1,6 @@
 -- status(meta, priorities, busy, suspects, dead, workers, starting; base) -> JSON
 --
--- One atomic look at a spider's frontier, O(priorities + workers). Reads only.
+-- One atomic look at a spider's frontier, O(priorities + workers + blocked hosts). Reads only.
 --
 -- | key             | type   | meaning                                   |
 -- | meta            | hash   | counters and state                        |
@@ -12,6 +12,7 @@
 -- | starting        | set    | workers still giving start requests       |
 -- | base inbox:<p>  | list   | seeds of priority p                       |
 -- | base leases:<w> | hash   | leases of worker w                        |
+-- | base parked     | hash   | hosts that have seeds set apart           |
 local meta, priorities, busy, suspects, dead, workers, starting = unpack(KEYS)
 local base = ARGV[1]
 
@@ -54,6 +55,8 @@ return cjson.encode({
   parked = count('parked'),
   suspects = waiting,
   hosts = redis.call('ZCARD', busy),
+  hosts_blocked = #redis.call('ZRANGEBYSCORE', busy, 'inf', 'inf'),
+  hosts_apart = redis.call('HLEN', base .. 'parked'),
   starting = redis.call('SCARD', starting),
   workers_lost = count('workers_lost'),
   dedup = counts.dedup or '',

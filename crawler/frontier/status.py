@@ -32,6 +32,10 @@ class Status(msgspec.Struct, frozen=True):
     suspects: int
     #: Hosts that wait for their turn.
     hosts: int
+    #: Of them: those that an operator has blocked.
+    hosts_blocked: int
+    #: Hosts that have seeds set apart.
+    hosts_apart: int
     #: Workers whose spider still gives start requests.
     starting: int
     #: Workers that died or froze, and whose seeds were taken back, since the frontier was new.

@@ -441,7 +441,7 @@ class FrontierModel(RuleBasedStateMachine):
         for part in ("host", "inbox"):
             for name in sorted(client.scan_iter(match=keys(part + ":*"), count=1000)):
                 priority = int(name.decode().removeprefix(keys(part + ":")).split(":")[0])
-                for one in client.lrange(name, 0, -1):
+                for one in self.fleet.queued_in(name.decode()):
                     queues.setdefault((host_of(one), priority), []).append(one)
         return queues
 
