@@ -153,6 +153,8 @@ class Config(DedupSettings, frozen=True, kw_only=True, rename="upper"):
     archive_after_days: Positive = 30.0
     #: How large a file of the archive becomes, about.
     archive_file_bytes: Count = 1 << 30
+    #: Whether each log line is a JSON object.
+    log_json: bool = False
 
     metrics_host: str = "0.0.0.0"
     #: Where the worker serves /metrics: a port, the first free one of a range (9400-9409), any free one (0), or "off".

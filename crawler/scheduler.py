@@ -4,6 +4,8 @@ import asyncio
 import logging
 import os
 import socket
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Self
 
 from scrapy import Request, Spider, signals
@@ -18,7 +20,7 @@ from crawler import seeds
 from crawler.config import Config
 from crawler.conversation import Conversation
 from crawler.engine_hooks import EngineHooks, check_start
-from crawler.errors import NotDataError, SeedbedError
+from crawler.errors import FrontierError, NotDataError, SeedbedError
 from crawler.frontier.client import AsyncClients
 from crawler.frontier.frontier import Frontier
 from crawler.frontier.keys import Keys
@@ -26,9 +28,11 @@ from crawler.frontier.lease_keeper import LeaseKeeper
 from crawler.frontier.messages import START, UNFILTERED, Link, Turn
 from crawler.frontier.rules import Rules
 from crawler.frontier.start_keys import StartKeys
+from crawler.frontier.status import Status
 from crawler.hand import Hand
 from crawler.intake import Intake
 from crawler.links import Expander, Links
+from crawler.logs import name_worker
 from crawler.politeness import retry_after_ms
 from crawler.refusal import fail, is_refused, refuse
 from crawler.storage import Storage
@@ -51,6 +55,10 @@ class Scheduler(BaseScheduler):
         self.crawler = crawler
         self._hooks = EngineHooks(self._on_done, self._has_room)
         self._retry_after_ms: dict[Request, int] = {}
+        #: Called after each conversation with Redis with its kind and how long it took, seconds.
+        self.on_conversation: Callable[[str, float], None] = _ignore
+        #: The whole crawl's, at its end, if this worker saw that it is complete.
+        self.books: Status | None = None
         self._task: asyncio.Task[None] | None = None
 
     @classmethod
@@ -134,6 +142,11 @@ class Scheduler(BaseScheduler):
         page = self.conversation.hand.pages.get(request)
         return page.seed if page is not None else None
 
+    def lease_of(self, request: Request) -> str:
+        """Return the token of the lease that *request* was handed out under; empty where there is none."""
+        page = self.conversation.hand.pages.get(request)
+        return page.token if page is not None else ""
+
     # -- the beginning and the end
 
     async def _open(self, spider: Spider) -> None:
@@ -161,6 +174,8 @@ class Scheduler(BaseScheduler):
         rules = Rules.of(config, settings)
         self._clients = AsyncClients(config)
         self.frontier = Frontier(self._clients, keys, worker, rules, self._clients.where)
+        self.frontier.line.on_call = self._on_conversation
+        name_worker(self.crawler, worker)
         hand = Hand(self.crawler, config.frontier_prefetch or 4 * max(settings.getint("CONCURRENT_REQUESTS"), 4))
         self.conversation = talk = Conversation(
             config,
@@ -213,6 +228,9 @@ class Scheduler(BaseScheduler):
                 "Redis did not answer for %.0f s: this worker's seeds go back to the queue when its leases end",
                 self._patience_s,
             )
+        if self.conversation.complete:
+            with suppress(FrontierError):
+                self.books = await self.frontier.status()
         self._keeper.stop()
         await self._clients.aclose()
 
@@ -236,6 +254,12 @@ class Scheduler(BaseScheduler):
 
     async def _nothing_waits(self) -> bool:
         return await self._intake.is_empty()
+
+    def _on_conversation(self, kind: str, seconds: float) -> None:
+        stats = self.crawler.stats
+        stats.inc_value("frontier/conversations")
+        stats.inc_value("frontier/conversation_seconds", seconds)  # type: ignore[arg-type] # it adds up any numbers
+        self.on_conversation(kind, seconds)
 
     async def _has_room(self) -> None:
         await self.conversation.wait_for_room()
@@ -278,3 +302,7 @@ class Scheduler(BaseScheduler):
             self.conversation.wake()
         if not self.conversation.complete:
             raise DontCloseSpider
+
+
+def _ignore(*_: object) -> None:
+    """Stand in where nobody wants to be told."""

@@ -25,7 +25,9 @@ EXTENSIONS = {
     "crawler.storage.Storage": 0,
     "crawler.metrics.Metrics": 0,
     "crawler.heartbeat.Heartbeat": 0,
+    "crawler.summary.Summary": 0,
 }
+ADDONS = {"crawler.logs.Logs": 0}
 DOWNLOADER_MIDDLEWARES = {
     "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
     "crawler.robots.SharedRobotsTxtMiddleware": 100,
@@ -33,7 +35,7 @@ DOWNLOADER_MIDDLEWARES = {
     "crawler.private_hosts.PrivateHostsMiddleware": 10,
 }
 TWISTED_DNS_RESOLVER = "crawler.private_hosts.GuardedResolver"
-SPIDER_MIDDLEWARES = {"crawler.storage.RawPages": 1000}
+SPIDER_MIDDLEWARES = {"crawler.storage.RawPages": 1000, "crawler.logs.AboutPage": 0}
 REQUEST_FINGERPRINTER_CLASS = "crawler.fingerprints.RequestFingerprinter"
 # What was seen is the frontier's business.
 DUPEFILTER_CLASS = "scrapy.dupefilters.BaseDupeFilter"

@@ -12,12 +12,14 @@ from crawler.config import Config
 from crawler.errors import ConfigError
 from crawler.frontier.client import Clients
 from crawler.httpd import Httpd
+from crawler.logs import JsonFormatter
 from exporter.filters import FilterCollector
 from exporter.frontier import FrontierCollector, Frontiers, WorkerCollector
 from exporter.line import Line
 from exporter.memory import MemoryCollector
 from exporter.mongo import MongoCollector
 from exporter.mongo import connect as connect_mongo
+from exporter.oldest import OldestCollector
 from exporter.scrape import Exporter
 from exporter.start_urls import StartUrlCollector
 
@@ -33,6 +35,8 @@ def main() -> str | None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
         config = Config.from_environ()
+        if config.log_json:
+            logging.root.handlers[0].setFormatter(JsonFormatter())
         with exporting(config) as exporter:
             if not arguments.once:
                 serve(exporter, config)
@@ -54,6 +58,7 @@ def exporting(config: Config) -> Iterator[Exporter]:
                 WorkerCollector(frontiers),
                 StartUrlCollector(frontiers, config),
                 FilterCollector(frontiers),
+                OldestCollector(frontiers),
                 MemoryCollector(frontiers),
                 MongoCollector(mongo, config),
             ]

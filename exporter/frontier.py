@@ -103,9 +103,13 @@ class FrontierCollector:
         out.add(names.DEAD, status.dead, spider)
         out.add(names.REMOVED, status.removed, spider)
         out.add(names.PAGES, status.pages, spider)
+        out.add(names.PAGES_LIMIT, status.max_pages, spider)
+        out.add(names.SEEDS_LIMIT, status.max_seeds, spider)
         out.add(names.FULL, status.is_full, spider)
         out.add(names.FILTERED, status.filtered, spider)
         out.add(names.HOSTS, status.hosts, spider)
+        out.add(names.HOSTS_BLOCKED, status.hosts_blocked, spider)
+        out.add(names.HOSTS_APART, status.hosts_apart, spider)
         out.add(names.CRAWLS, status.epoch, spider)
         out.add(names.PAUSED, status.state == "paused", spider)
         out.add(names.COMPLETE, status.is_complete, spider)
@@ -114,8 +118,13 @@ class FrontierCollector:
 def _bands(status: Status) -> dict[Band, int]:
     bands: dict[Band, int] = {"high": 0, "normal": 0, "low": 0, "host": status.parked, "suspect": status.suspects}
     for priority, seeds in status.inboxes.items():
-        bands["high" if priority > 0 else "low" if priority < 0 else "normal"] += seeds
+        bands[band_of(priority)] += seeds
     return bands
+
+
+def band_of(priority: int) -> Band:
+    """Return the band that a priority belongs to."""
+    return "high" if priority > 0 else "low" if priority < 0 else "normal"
 
 
 class WorkerCollector:

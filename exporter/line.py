@@ -1,6 +1,6 @@
 """Ask Redis many questions at once: one round trip, or one to each node of a cluster that holds any of the keys."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Self
 
 from redis import Redis
@@ -19,6 +19,11 @@ class Question(NamedTuple):
     def of(cls, command: str, key: str, *arguments: str | int) -> Self:
         """Return the question that puts *command* (one word or two) to *key*."""
         return cls(key, (*command.split(), key, *arguments))
+
+
+def pairs(answer: Sequence[Any]) -> Iterable[tuple[bytes, bytes]]:
+    """Return the pairs of an answer, which the older protocol gives flat."""
+    return answer if answer and isinstance(answer[0], list) else zip(answer[::2], answer[1::2], strict=True)
 
 
 class Line:

@@ -1,8 +1,7 @@
 """Show what each frontier's memory goes to, by samples that are spread over many scrapes."""
 
-import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import partial
 from heapq import nlargest
 from typing import Any, NamedTuple
@@ -13,8 +12,9 @@ from exporter import names
 from exporter.bloom import Filter
 from exporter.exposition import Exposition
 from exporter.frontier import Frontiers
-from exporter.line import Question
+from exporter.line import Question, pairs
 from exporter.names import MemoryPart
+from exporter.rota import Rota
 
 #: How long a sample stands, seconds.
 FRESH_S = 60.0
@@ -34,6 +34,14 @@ class Sampled(NamedTuple):
     weight: float = 1.0
 
 
+class Memory(NamedTuple):
+    """Hold what one frontier takes, bytes."""
+
+    parts: Counter[MemoryPart]
+    #: Of the keys that were looked at.
+    largest_bytes: int
+
+
 _PARTS: tuple[MemoryPart, ...] = ("queue", "hosts", "leases", "seen", "dead", "other")
 
 
@@ -44,25 +52,17 @@ class MemoryCollector:
 
     def __init__(self, frontiers: Frontiers) -> None:
         self._frontiers = frontiers
-        self._samples: dict[str, tuple[float, Counter[MemoryPart]]] = {}
+        self._rota: Rota[Memory] = Rota(FRESH_S, SPIDERS_A_SCRAPE)
 
     def collect(self, out: Exposition) -> None:
         """Sample what is due, in two round trips."""
-        statuses = self._frontiers.statuses
-        self._samples = {spider: sample for spider, sample in self._samples.items() if spider in statuses}
-        now_s = time.monotonic()
-        oldest_first = sorted(statuses, key=lambda spider: self._sampled_s(spider))
-        due = [spider for spider in oldest_first if now_s - self._sampled_s(spider) >= FRESH_S][:SPIDERS_A_SCRAPE]
-        for spider, bytes_of in self._sample({spider: statuses[spider] for spider in due}).items():
-            self._samples[spider] = now_s, bytes_of
-        for spider, (_, bytes_of) in self._samples.items():
+        for spider, memory in self._rota.refresh(self._frontiers.statuses, self._sample).items():
             for part in _PARTS:
-                out.add(names.MEMORY, bytes_of[part], spider, part)
+                out.add(names.MEMORY, memory.parts[part], spider, part)
+            out.add(names.LARGEST_KEY, memory.largest_bytes, spider)
 
-    def _sampled_s(self, spider: str) -> float:
-        return self._samples[spider][0] if spider in self._samples else -FRESH_S
-
-    def _sample(self, statuses: Mapping[str, Status]) -> dict[str, Counter[MemoryPart]]:
+    def _sample(self, spiders: list[str]) -> dict[str, "Memory"]:
+        statuses = {spider: self._frontiers.statuses[spider] for spider in spiders}
         ask = self._frontiers.line.ask
         asked = ask([question for spider in statuses for question in _questions(Keys(spider))])
         plans: dict[str, list[Sampled]] = {}
@@ -73,11 +73,15 @@ class MemoryCollector:
             Question.of("MEMORY USAGE", sampled.key, "SAMPLES", ELEMENTS) for plan in plans.values() for sampled in plan
         ]
         answers = iter(ask(sizes))
-        found: dict[str, Counter[MemoryPart]] = {}
+        found: dict[str, Memory] = {}
         for spider, plan in plans.items():
-            found[spider] = Counter()
+            parts: Counter[MemoryPart] = Counter()
+            largest_bytes = 0
             for sampled in plan:
-                found[spider][sampled.part] += round(sampled.weight * (next(answers) or 0))
+                size_bytes = next(answers) or 0
+                parts[sampled.part] += round(sampled.weight * size_bytes)
+                largest_bytes = max(largest_bytes, size_bytes)
+            found[spider] = Memory(parts, largest_bytes)
         return found
 
 
@@ -107,7 +111,7 @@ def _plan(keys: Keys, status: Status, hosts: Any, parked: Any) -> Iterator[Sampl
     workers = list(status.workers)[:LIKE_KEYS]
     yield from _alike("leases", map(keys.leases, workers), len(status.workers))
     yield from _alike("leases", map(keys.session, workers), len(status.workers))
-    lists = [keys.host(int(at.split(b",")[0]), host.decode()) for host, at in _pairs(hosts)]
+    lists = [keys.host(int(at.split(b",")[0]), host.decode()) for host, at in pairs(hosts)]
     yield from _alike("hosts", lists, int(parked))
     made = Filter.of(status)
     for slice_number, part in made.parts.items() if made else ():
@@ -125,8 +129,3 @@ def _alike(part: MemoryPart, keys: Iterable[str], total: int) -> Iterator[Sample
     looked_at = list(keys)
     for key in looked_at:
         yield Sampled(part, key, total / len(looked_at))
-
-
-def _pairs(answer: list[Any]) -> Iterable[tuple[bytes, bytes]]:
-    """Return the pairs of an answer, which the older protocol gives flat."""
-    return answer if answer and isinstance(answer[0], list) else zip(answer[::2], answer[1::2], strict=True)

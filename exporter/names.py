@@ -34,15 +34,29 @@ DONE = _counter("frontier_done", "Seeds acknowledged: fetched, parsed, and what 
 DEAD = _gauge("frontier_dead", "Seeds set aside with their reason, until an operator retries or drops them.", "spider")
 REMOVED = _counter("frontier_removed", "Seeds dropped by an operator or a policy.", "spider")
 PAGES = _gauge("frontier_pages", "Seeds that the present crawl has handed out: FRONTIER_MAX_PAGES ends it.", "spider")
+PAGES_LIMIT = _gauge("frontier_pages_limit", "Seeds that a crawl hands out at most; 0: any number.", "spider")
+SEEDS_LIMIT = _gauge("frontier_seeds_limit", "Seeds that may be queued or in hand; 0: any number.", "spider")
 FULL = _gauge(
     "frontier_full", "Whether as many seeds are queued or in hand as FRONTIER_MAX_SEEDS lets there be.", "spider"
 )
 FILTERED = _counter("frontier_filtered", "Links refused because they had been seen, or so the filter said.", "spider")
 HOSTS = _gauge("frontier_hosts_waiting", "Hosts that must wait for their turn, blocked ones included.", "spider")
+HOSTS_BLOCKED = _gauge("frontier_hosts_blocked", "Hosts that an operator has blocked.", "spider")
+HOSTS_APART = _gauge(
+    "frontier_hosts_set_apart", "Hosts with seeds in lists of their own, as they must wait or had enough.", "spider"
+)
 CRAWLS = _counter("frontier_crawls", "Crawls begun on this frontier.", "spider")
 PAUSED = _gauge("frontier_paused", "Whether an operator has paused the spider for all workers.", "spider")
 COMPLETE = _gauge(
     "frontier_complete", "Whether nothing is queued, leased or about to be: tells complete from stalled.", "spider"
+)
+
+OLDEST = _gauge(
+    "frontier_oldest_seed_timestamp_seconds",
+    "When the seed came that is next in its priority, or one of the 256 behind it, by band; host: of ten hosts drawn "
+    "by lot. Sampled, and kept for 10 s or longer among many spiders. No series: none is there that says when it came.",
+    "spider",
+    "band",
 )
 
 START_URLS = _gauge(
@@ -87,6 +101,10 @@ MEMORY = _gauge(
     "Memory of a frontier by part: sampled (MEMORY USAGE), and kept for up to a minute or longer among many spiders.",
     "spider",
     "part",
+)
+
+LARGEST_KEY = _gauge(
+    "frontier_largest_key_bytes", "Memory of the largest key of a frontier: sampled along with its memory.", "spider"
 )
 
 MONGO_UP = _gauge("mongo_up", "Whether MongoDB answered.")

@@ -70,6 +70,8 @@ class About(NamedTuple):
     unit: str
     #: The alert whose threshold colours it.
     alert: str = ""
+    #: Where nobody is called, but a person should look closer from here on.
+    limit: float | None = None
 
 
 def series(about: About, *queries: Query, stacked: bool = False, largest: float | None = None) -> Panel:
@@ -83,12 +85,12 @@ def series(about: About, *queries: Query, stacked: bool = False, largest: float 
         )
         .tooltip(VizTooltipOptions().mode(TooltipDisplayMode.MULTI).sort(SortOrder.DESCENDING))
         .color_scheme(FieldColor().mode(FieldColorModeId.PALETTE_CLASSIC_BY_NAME))
-        .thresholds(_thresholds(about.alert))
+        .thresholds(_thresholds(about))
         .min(0)
     )
     if stacked:
         panel.stacking(StackingConfig().mode(StackingMode.NORMAL).group("A"))
-    if about.alert:
+    if about.alert or about.limit is not None:
         panel.thresholds_style(GraphThresholdsStyleConfig().mode(GraphThresholdsStyleMode.DASHED))
     if largest is not None:
         panel.max(largest)
@@ -104,7 +106,7 @@ def stat(about: About, expr: str, *, empty: str = "none", decimals: int | None =
         .color_mode(BigValueColorMode.VALUE)
         .text_mode(BigValueTextMode.VALUE)
         .color_scheme(FieldColor().mode(FieldColorModeId.THRESHOLDS))
-        .thresholds(_thresholds(about.alert))
+        .thresholds(_thresholds(about))
         .no_value(empty)
     )
     if decimals is not None:
@@ -139,7 +141,7 @@ def bars(about: About, query: Query, *, largest: float | None = None) -> Panel:
             .mode(FieldColorModeId.THRESHOLDS if about.alert else FieldColorModeId.FIXED)
             .fixed_color("blue")
         )
-        .thresholds(_thresholds(about.alert))
+        .thresholds(_thresholds(about))
         .min(0)
     )
     if largest is not None:
@@ -190,10 +192,12 @@ def _told(panel: Panel, about: About, queries: Sequence[Dataquery]) -> Panel:
     return panel
 
 
-def _thresholds(alert: str) -> ThresholdsConfig:
+def _thresholds(about: About) -> ThresholdsConfig:
     steps = [Step(value=None, color="green")]
-    if alert:
-        threshold = threshold_of(alert)
+    if about.limit is not None:
+        steps += [Step(value=about.limit or 1e-9, color="orange")]
+    elif about.alert:
+        threshold = threshold_of(about.alert)
         below, above = ("green", threshold.color) if threshold.is_upper else (threshold.color, "green")
         # A step includes its value: 0 itself must lie below it.
         steps = [Step(value=None, color=below), Step(value=threshold.value or 1e-9, color=above)]

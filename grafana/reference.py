@@ -55,6 +55,9 @@ def _of_worker() -> Iterable[Row]:
     for labelled in worker.LABELLED_STATS:
         yield Row(labelled.name, "counter", ("spider", labelled.label), labelled.help)
     yield Row(worker.STORE_FLUSH.name, "summary", ("spider",), worker.STORE_FLUSH.help)
+    for of_host in worker.HOST_STATS:
+        yield Row(of_host.name, "counter", ("spider", "host"), of_host.help)
+    yield Row(worker.HOST_LATENCY.name, "summary", ("spider", "host"), worker.HOST_LATENCY.help)
     for reading in (*(each for each in held if isinstance(each, worker.Reading)), *worker.COUNTS.values()):
         yield Row(reading.name, "counter" if reading.is_counter else "gauge", ("spider",), reading.help)
     for histogram in (each for each in held if isinstance(each, Histogram)):

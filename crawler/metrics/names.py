@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Histogram, disable_created_metrics
 
+from crawler.metrics.hosts import NAMED
+
 # They double every series and say no more than process_start_time_seconds.
 disable_created_metrics()  # type: ignore[no-untyped-call] # the library's own omission
 
@@ -34,6 +36,20 @@ REDIS_COMMAND = Histogram(
     "crawler_redis_command_duration_seconds",
     "Time of one conversation with Redis, by kind; an exchange pushes links, acknowledges pages and takes seeds.",
     ["spider", "operation"],
+    buckets=_FAST_S,
+    registry=REGISTRY,
+)
+QUEUE_WAIT = Histogram(
+    "crawler_queue_wait_seconds",
+    "How long seeds were queued until a worker took them: of one in 128, and of the first into an empty queue.",
+    ["spider"],
+    buckets=(0.01, 0.1, 1, 10, 60, 600, 3600, 6 * 3600, 24 * 3600, 7 * 24 * 3600),
+    registry=REGISTRY,
+)
+MONGO_COMMAND = Histogram(
+    "crawler_mongo_command_duration_seconds",
+    "Time of one command to MongoDB as the worker sees it, failed ones included.",
+    ["operation"],
     buckets=_FAST_S,
     registry=REGISTRY,
 )
@@ -70,6 +86,15 @@ class LabelledStat:
     known: tuple[str, ...]
     #: What follows the prefix -> the label's value, or None for what does not count.
     value_of: Callable[[str], str | None] = str
+
+
+@dataclass(frozen=True)
+class HostStat:
+    """A number that is kept by host, in one field of a `hosts.Tally`."""
+
+    name: str
+    help: str
+    field: str
 
 
 @dataclass(frozen=True)
@@ -176,6 +201,21 @@ STORE_FLUSH = TimedStat(
     "Time until a batch was durable in MongoDB, however often it was tried.",
     "storage/flushes",
     "storage/flush_seconds",
+)
+
+_WHICH_HOSTS = (
+    f"The {NAMED} hosts with the most requests of late, a failed or refused one counting tenfold, by name; the rest as "
+    "other. Each worker names its own. Of use as a rate: a host that loses its name takes its total along."
+)
+HOST_STATS = (
+    HostStat("crawler_host_requests_total", f"Requests by host. {_WHICH_HOSTS}", "requests"),
+    HostStat("crawler_host_failed_total", "Requests by host without a response, or answered 5xx.", "failed"),
+    HostStat("crawler_host_refused_total", "Requests by host answered 403, 429 or 503.", "refused"),
+)
+HOST_LATENCY = HostStat(
+    "crawler_host_download_latency_seconds",
+    "Time from the start of a request to the headers of its response, by host.",
+    "latency_s",
 )
 
 IN_FLIGHT = Reading("crawler_requests_in_flight", "Requests that the downloader has in hand.")

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from prometheus_client import Metric
 from prometheus_client.metrics_core import (
@@ -16,7 +16,8 @@ from scrapy.crawler import Crawler
 
 from crawler.config import Config
 from crawler.metrics import names
-from crawler.metrics.names import LabelledStat, Reading, Stat
+from crawler.metrics.hosts import HostTallies
+from crawler.metrics.names import HostStat, LabelledStat, Reading, Stat
 from crawler.scheduler import Scheduler
 from crawler.storage import Storage
 from crawler.versions import versions
@@ -30,6 +31,12 @@ class Watched:
     config: Config
     spider: str
     last_response_s: float = 0.0
+    hosts: HostTallies = field(default_factory=HostTallies)
+
+    @property
+    def storage(self) -> Storage | None:
+        """Return what stores the crawler's pages, once there is one."""
+        return self.crawler.get_extension(Storage) if self.crawler._extensions else None
 
     @property
     def scheduler(self) -> Scheduler | None:
@@ -56,7 +63,7 @@ class Watched:
             found[names.OUTBOX] = len(talk.outbox)
             found[names.OUTBOX_LIMIT] = self.config.frontier_outbox
             found |= {reading: talk.counts[name] for name, reading in names.COUNTS.items()}
-        if self.crawler._extensions and (storage := self.crawler.get_extension(Storage)):
+        if storage := self.storage:
             found[names.BUFFERED] = storage.buffered_documents
             found[names.BUFFERED_BYTES] = storage.buffered_bytes
             found[names.BUFFER_LIMIT] = self.config.store_buffer_bytes
@@ -77,7 +84,7 @@ class WorkerCollector(Collector):
         for stat in names.STATS:
             yield _family(stat, (((w.spider,), stats[w].get(stat.stat, 0)) for w in watched))
         for labelled in names.LABELLED_STATS:
-            counts = {w.spider: _by_label(labelled, stats[w]) for w in watched}
+            counts = {w.spider: by_label(labelled, stats[w]) for w in watched}
             samples = (((spider, value), n) for spider in counts for value, n in counts[spider].items())
             yield _family(labelled, samples, labelled.label)
         flush = SummaryMetricFamily(names.STORE_FLUSH.name, names.STORE_FLUSH.help, labels=["spider"])
@@ -86,6 +93,14 @@ class WorkerCollector(Collector):
                 [w.spider], stats[w].get(names.STORE_FLUSH.count, 0), stats[w].get(names.STORE_FLUSH.seconds, 0.0)
             )
         yield flush
+        hosts = [(w.spider, host, tally) for w in watched for host, tally in w.hosts]
+        for of_host in names.HOST_STATS:
+            counts_by_host = (((spider, host), getattr(tally, of_host.field)) for spider, host, tally in hosts)
+            yield _family(of_host, counts_by_host, "host")
+        latency = SummaryMetricFamily(names.HOST_LATENCY.name, names.HOST_LATENCY.help, labels=("spider", "host"))
+        for spider, host, tally in hosts:
+            latency.add_metric((spider, host), tally.responses, tally.latency_s)
+        yield latency
         readings = {w.spider: w.readings() for w in watched}
         for reading in dict.fromkeys(reading for found in readings.values() for reading in found):
             yield _family(reading, (((s,), found[reading]) for s, found in readings.items() if reading in found))
@@ -93,7 +108,7 @@ class WorkerCollector(Collector):
 
 
 def _family(
-    what: Stat | LabelledStat | Reading, samples: Iterable[tuple[Sequence[str], float]], *labels: str
+    what: Stat | LabelledStat | HostStat | Reading, samples: Iterable[tuple[Sequence[str], float]], *labels: str
 ) -> CounterMetricFamily | GaugeMetricFamily:
     is_gauge = isinstance(what, Reading) and not what.is_counter
     family = (GaugeMetricFamily if is_gauge else CounterMetricFamily)(what.name, what.help, labels=("spider", *labels))
@@ -102,7 +117,8 @@ def _family(
     return family
 
 
-def _by_label(labelled: LabelledStat, stats: Mapping[str, float]) -> Counter[str]:
+def by_label(labelled: LabelledStat, stats: Mapping[str, float]) -> Counter[str]:
+    """Return what *stats* count under each label's value, known ones included."""
     counts = Counter(dict.fromkeys(labelled.known, 0))
     for stat, number in stats.items():
         if stat.startswith(labelled.prefix):

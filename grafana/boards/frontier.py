@@ -1,7 +1,7 @@
 """Everything in Redis that belongs to a spider: where its seeds are, its filter, its memory."""
 
 from grafana.layout import Board, Row
-from grafana.panels import IS_SELECTED, SELECTED, About, Column, Query, series, stat, table
+from grafana.panels import IS_SELECTED, SELECTED, About, Column, Query, heatmap, series, stat, table
 
 
 def _by_spider(metric: str) -> str:
@@ -78,6 +78,56 @@ _SEEDS = Row(
         series(
             About("Leased", "Seeds in workers' hands. They come back when a worker dies.", "short"),
             Query(_by_spider("crawler_frontier_leased")),
+        ),
+    ],
+)
+
+_WAITING = Row(
+    "Waiting",
+    8,
+    [
+        heatmap(
+            About(
+                "Wait in the queue",
+                "How long seeds were queued that workers took: a sample. Long is normal for a large crawl, and for low "
+                " priorities; it grows while more comes in than goes out.",
+                "s",
+            ),
+            f"sum by (le) (increase(crawler_queue_wait_seconds_bucket{SELECTED}[$__rate_interval]))",
+        ),
+        series(
+            About(
+                "Age of the oldest",
+                "How long the seed has waited that is next in its priority, by band. Low priorities starve by design; "
+                "high ones that grow old: no worker takes seeds, or the spider is paused.",
+                "s",
+            ),
+            Query(
+                f"time() - min by (spider, band) (crawler_frontier_oldest_seed_timestamp_seconds{SELECTED})",
+                "{{spider}} {{band}}",
+            ),
+        ),
+        series(
+            About(
+                "Full",
+                "Queued and leased seeds against FRONTIER_MAX_SEEDS, where that is set. At 1 start URLs wait and pages "
+                "go out singly, or the lowest seeds are dropped, as FRONTIER_FULL says.",
+                "percentunit",
+            ),
+            Query(
+                f"({_by_spider('crawler_frontier_queued')} + {_by_spider('crawler_frontier_leased')})"
+                f" / on (spider) (crawler_frontier_seeds_limit{SELECTED} > 0)"
+            ),
+            largest=1,
+        ),
+        series(
+            About(
+                "Pages of the crawl",
+                "Seeds that the present crawl has handed out against FRONTIER_MAX_PAGES, if that is set. At 1 it ends.",
+                "percentunit",
+            ),
+            Query(f"crawler_frontier_pages{SELECTED} / on (spider) (crawler_frontier_pages_limit{SELECTED} > 0)"),
+            largest=1,
         ),
     ],
 )
@@ -168,5 +218,5 @@ BOARD = Board(
     "frontier",
     "Seedbed: frontier",
     "Where every seed is, how well the dedup works, and what it takes.",
-    [_BOOKS, _SEEDS, _DEDUP, _MEMORY],
+    [_BOOKS, _SEEDS, _WAITING, _DEDUP, _MEMORY],
 )

@@ -1,7 +1,89 @@
 """How the sites take it: which turn the crawler away, and how many must wait."""
 
 from grafana.layout import Board, Row
-from grafana.panels import IS_SELECTED, SELECTED, About, Query, series
+from grafana.panels import IS_SELECTED, SELECTED, About, Column, Query, series, table
+
+
+def _rate(metric: str) -> str:
+    return f"sum by (host) (rate({metric}{SELECTED}[$__rate_interval]))"
+
+
+#: Of each worker's hosts those that matter most in all; the sum of the others is one of them.
+_TOP = 21
+_REQUESTS = _rate("crawler_host_requests_total")
+_TROUBLED = f"({_rate('crawler_host_failed_total')} + {_rate('crawler_host_refused_total')})"
+
+
+def _top(expr: str) -> str:
+    return f"topk({_TOP}, {expr})"
+
+
+_HOSTS = Row(
+    "Hosts",
+    10,
+    [
+        table(
+            About(
+                "Top 20",
+                "The hosts with the most requests or trouble of late; all others as other. Refused: answered 403, 429 "
+                "or 503; slow the host down (`scrapy frontier delay`) or block it. Failed: no response, or 5xx.",
+                "short",
+            ),
+            "host",
+            [
+                Column("Requests/s", "reqps", _top(_REQUESTS)),
+                Column("Failed", "percentunit", f"{_rate('crawler_host_failed_total')} / ({_REQUESTS} > 0)"),
+                Column("Refused", "percentunit", f"{_rate('crawler_host_refused_total')} / ({_REQUESTS} > 0)"),
+                Column(
+                    "Latency",
+                    "s",
+                    f"{_rate('crawler_host_download_latency_seconds_sum')}"
+                    f" / ({_rate('crawler_host_download_latency_seconds_count')} > 0)",
+                ),
+            ],
+        ),
+    ],
+)
+
+_BY_HOST = Row(
+    "By host",
+    8,
+    [
+        series(
+            About(
+                "Requests",
+                "By host. One that takes most of the crawl's places makes all others wait: give it a delay.",
+                "reqps",
+            ),
+            Query(_top(_REQUESTS), "{{host}}"),
+            stacked=True,
+        ),
+        series(
+            About(
+                "Failed or refused",
+                "Requests without a response, answered 5xx, 403 or 429, by host: which site is in trouble, or turns "
+                "the crawler away.",
+                "reqps",
+            ),
+            Query(_top(_TROUBLED), "{{host}}"),
+            stacked=True,
+        ),
+        series(
+            About(
+                "Latency",
+                "Mean time to a response's headers, by host. Rising on one: it is overloaded, perhaps by this crawl.",
+                "s",
+            ),
+            Query(
+                _top(
+                    f"{_rate('crawler_host_download_latency_seconds_sum')}"
+                    f" / ({_rate('crawler_host_download_latency_seconds_count')} > 0)"
+                ),
+                "{{host}}",
+            ),
+        ),
+    ],
+)
 
 _POLITENESS = Row(
     "Politeness",
@@ -14,6 +96,18 @@ _POLITENESS = Row(
                 "short",
             ),
             Query(f"sum by (spider) (crawler_frontier_hosts_waiting{SELECTED})"),
+        ),
+        series(
+            About("Blocked hosts", "By an operator; their seeds are kept. `scrapy frontier unblock` ends it.", "short"),
+            Query(f"sum by (spider) (crawler_frontier_hosts_blocked{SELECTED})"),
+        ),
+        series(
+            About(
+                "Hosts with seeds set apart",
+                "Hosts whose seeds lie in lists of their own: they must wait, or a worker has enough of them.",
+                "short",
+            ),
+            Query(f"sum by (spider) (crawler_frontier_hosts_set_apart{SELECTED})"),
         ),
         series(
             About(
@@ -50,4 +144,4 @@ _ANSWERS = Row(
     ],
 )
 
-BOARD = Board("hosts", "Seedbed: hosts", "How the sites take the crawl.", [_POLITENESS, _ANSWERS])
+BOARD = Board("hosts", "Seedbed: hosts", "How the sites take the crawl.", [_HOSTS, _BY_HOST, _POLITENESS, _ANSWERS])

@@ -43,6 +43,21 @@ _STORING = Row(
             stacked=True,
         ),
         series(
+            About("Buffered", "Documents in the workers that are not yet durable.", "short"),
+            Query(f"sum(crawler_store_buffer_documents{SELECTED})", "documents"),
+        ),
+        series(
+            About("Tried again", "Batches that MongoDB did not take at first; the workers' log says why.", "ops"),
+            Query(_rate("crawler_store_errors_total"), "tried again"),
+        ),
+    ],
+)
+
+_SEEN_BY_WORKERS = Row(
+    "As the workers see it",
+    8,
+    [
+        series(
             About("Writing a batch", "Mean time until a batch is durable. Rising: the disk, or the cache.", "s"),
             Query(
                 f"{_rate('crawler_store_flush_duration_seconds_sum')}"
@@ -51,12 +66,20 @@ _STORING = Row(
             ),
         ),
         series(
-            About("Buffered", "Documents in the workers that are not yet durable.", "short"),
-            Query(f"sum(crawler_store_buffer_documents{SELECTED})", "documents"),
+            About("Commands", "What 99 % of the workers' commands take, by kind. Much more than inside: network.", "s"),
+            Query(
+                "histogram_quantile(0.99, sum by (operation, le) "
+                "(rate(crawler_mongo_command_duration_seconds_bucket[$__rate_interval])))",
+                "{{operation}}",
+            ),
         ),
         series(
-            About("Tried again", "Batches that MongoDB did not take at first; the workers' log says why.", "ops"),
-            Query(_rate("crawler_store_errors_total"), "tried again"),
+            About("Commands a second", "By kind: inserts of new documents, updates of known ones.", "ops"),
+            Query(
+                "sum by (operation) (rate(crawler_mongo_command_duration_seconds_count[$__rate_interval]))",
+                "{{operation}}",
+            ),
+            stacked=True,
         ),
     ],
 )
@@ -81,12 +104,21 @@ _SERVER = Row(
         series(
             About(
                 "Cache",
-                "WiredTiger's. Dirty above a fifth of the limit: writes outrun the disk, and are made to wait.",
+                "WiredTiger's: what of the data lies in memory. Near the limit is normal for a large crawl.",
                 "bytes",
             ),
             Query("max(crawler_mongo_cache_used_bytes)", "used"),
             Query("max(crawler_mongo_cache_dirty_bytes)", "dirty"),
             Query("max(crawler_mongo_cache_limit_bytes)", "limit"),
+        ),
+        series(
+            About(
+                "Dirty cache",
+                "Share of the cache that is not yet on disk. From a fifth on, writes are made to wait for the disk.",
+                "percentunit",
+                limit=0.2,
+            ),
+            Query("max(crawler_mongo_cache_dirty_bytes) / max(crawler_mongo_cache_limit_bytes)", "dirty"),
         ),
         series(
             About("Connections and queues", "Open connections, and operations that wait for a place.", "short"),
@@ -121,5 +153,5 @@ BOARD = Board(
     "mongodb",
     "Seedbed: MongoDB",
     "Whether storing keeps up, and what is stored.",
-    [_STATE, _STORING, _SERVER, _SIZES],
+    [_STATE, _STORING, _SEEN_BY_WORKERS, _SERVER, _SIZES],
 )

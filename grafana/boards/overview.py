@@ -82,7 +82,8 @@ _LIMIT = Row(
                 "The limit now",
                 "The part that is nearest to its limit. downloads: more workers or concurrency would help. parsing: "
                 "workers are busy, more would help. politeness: the sites' delays set the pace. redis, mongodb: "
-                "see their dashboards. nothing left: the crawl is complete. paused: somebody paused it.",
+                "see their dashboards. full queue: FRONTIER_MAX_SEEDS is reached. nothing left: the crawl is complete. "
+                "paused: somebody paused it.",
                 "percentunit",
             ),
             Query(f"topk(1, {_LIMITS})", "{{limit}}"),

@@ -47,7 +47,22 @@ _MEMORY = Row(
             Query("max(redis_mem_fragmentation_ratio)", "ratio"),
         ),
         series(
-            About("Delayed fsyncs", "The disk did not keep up with the append-only file: commands had to wait.", "ops"),
+            About(
+                "Largest key",
+                "Of each spider's, sampled. Above half a gigabyte a key is slow to move, load and delete; a seen-set "
+                "this large is better a Bloom filter (DEDUP=bloom).",
+                "bytes",
+                limit=512 << 20,
+            ),
+            Query(f"max by (spider) (crawler_frontier_largest_key_bytes{SELECTED})"),
+        ),
+        series(
+            About(
+                "Delayed fsyncs",
+                "The disk did not keep up with the append-only file: commands had to wait.",
+                "ops",
+                limit=0,
+            ),
             Query("max(rate(redis_aof_delayed_fsync[$__rate_interval]))", "delayed"),
         ),
     ],

@@ -91,6 +91,43 @@ def test_every_accepted_seed_is_shown_in_its_place(redis: Redis, exporter: Expor
     assert exporter.failures == {}
 
 
+@pytest.mark.every_redis
+def test_the_oldest_seed_of_each_band_is_told_by_its_stamp(redis: Redis, exporter: Exporter) -> None:
+    keys = fill(redis, "shop", parked=2)
+    redis.rpush(keys.inbox(7), "--http://host/unstamped", b"\x04%011x--http://host/a" % 1_700_000_000_123)
+    redis.rpush(keys.inbox(9), b"\x04%011x--http://host/b" % 1_700_000_050_000)
+    redis.zadd(keys.priorities, {"7": 7, "9": 9})
+    redis.hset(keys.parked, "slow", "-3,0")
+    redis.rpush(keys.host(-3, "slow"), b"\x04%011x--http://slow/" % 1_600_000_000_000, "--http://slow/2")
+    samples = scrape(exporter)
+    name = "crawler_frontier_oldest_seed_timestamp_seconds"
+    assert value(samples, name, spider="shop", band="high") == 1_700_000_000.123
+    assert value(samples, name, spider="shop", band="host") == 1_600_000_000
+    # What waits there does not say since when.
+    assert (name, frozenset({("spider", "shop"), ("band", "normal")})) not in samples
+    assert exporter.failures == {}
+
+
+def test_limits_blocked_hosts_and_the_largest_key_are_told(redis: Redis, exporter: Exporter) -> None:
+    keys = fill(redis, "shop", max_seeds=9, max_pages=50, pages=20)
+    redis.zadd(keys.busy, {"a": "inf", "b": "inf", "c": 5})
+    redis.hset(keys.parked, "c", "0")
+    redis.sadd(keys.starts, *(f"{number:020}" for number in range(5000)))
+    samples = scrape(exporter)
+    found = {
+        "pages": 20,
+        "pages_limit": 50,
+        "seeds_limit": 9,
+        "full": 1,  # 6 are queued and 3 leased
+        "hosts_waiting": 3,
+        "hosts_blocked": 2,
+        "hosts_set_apart": 1,
+        "largest_key_bytes": redis.memory_usage(keys.starts, samples=0),
+    }
+    for part, number in found.items():
+        assert value(samples, f"crawler_frontier_{part}", spider="shop") == pytest.approx(number, rel=0.05), part
+
+
 def test_workers_are_told_apart_by_their_heartbeats(redis: Redis, exporter: Exporter) -> None:
     fill(redis, "shop")
     samples = scrape(exporter)
@@ -229,8 +266,8 @@ def test_unreachable_servers_are_metrics_not_an_end(exporter_of_nothing: Exporte
     samples = scrape(exporter_of_nothing)
     assert value(samples, "crawler_redis_up") == 0
     assert value(samples, "crawler_mongo_up") == 0
-    collectors = ("frontier", "workers", "start_urls", "filters", "memory", "mongo")
-    assert [value(samples, "crawler_collector_success", collector=name) for name in collectors] == [0] * 6
+    collectors = ("frontier", "workers", "start_urls", "filters", "oldest", "memory", "mongo")
+    assert [value(samples, "crawler_collector_success", collector=name) for name in collectors] == [0] * 7
     health = exporter_of_nothing.pages["/health"]()
     assert health.status == HTTPStatus.SERVICE_UNAVAILABLE
     assert b"REDIS_URL" in health.body

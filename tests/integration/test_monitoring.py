@@ -43,6 +43,8 @@ NAME = re.compile(r"\b(?:(?:crawler|redis|process|prometheus)_[a-z0-9_]+|(?:spid
 #: Panels that may be empty in a short crawl that is well, and why.
 MAY_BE_EMPTY = {
     "Time to drain": "there is none while the queue grows, and a short crawl is over before it shrinks for long",
+    "Full": "the crawl has no FRONTIER_MAX_SEEDS",
+    "Pages of the crawl": "it has no FRONTIER_MAX_PAGES",
     "Bytes a queued seed": "it wants a hundred seeds in the queue, and a memory sample taken meanwhile",
 }
 #: Names that no scrape shows here, and why.
@@ -152,8 +154,12 @@ def _play(stack: ExitStack, folder: Path, eventually: Callable[..., None]) -> Sc
     prometheus = stack.enter_context(EmbeddedPrometheus(prometheus_config(endpoints), port=port))
     scene = Scene(redis.url, mongo.url, prometheus, endpoints, expected_pages(site.config), time.time())
     eventually(lambda: _sees(scene, "count(up == 1)") == [5], 60)
-    subprocess.run([*scrapy, "seed", SPIDER, site.config.start_url], env=environ, cwd=ROOT, check=True)
     with Redis.from_url(redis.url) as client:
+        # Else nothing is queued for long enough to be looked at.
+        assert Controls(client, Keys(SPIDER), redis.url).pause()
+        subprocess.run([*scrapy, "seed", SPIDER, site.config.start_url], env=environ, cwd=ROOT, check=True)
+        eventually(lambda: _sees(scene, "crawler_frontier_oldest_seed_timestamp_seconds"), 60)
+        assert Controls(client, Keys(SPIDER), redis.url).resume()
         with pytest.raises(ResponseError):  # else redis_exporter shows no errors at all
             client.execute_command("NONSENSE")
         controls = Controls(client, Keys(SPIDER), redis.url)
@@ -284,6 +290,10 @@ def test_the_panels_say_what_redis_and_mongodb_say(scene: Scene) -> None:
     assert value("sum(crawler_items_stored_total)") == value("sum(crawler_items_scraped_total)") >= products
     assert value("sum(crawler_store_buffer_documents)") == 0
     assert value('sum(crawler_workers{state="idle"})') == 2
+    requests = value("sum(crawler_requests_total)")
+    assert value("sum(crawler_host_requests_total)") == requests >= len(scene.pages)
+    assert value("sum(crawler_host_download_latency_seconds_count)") == value("sum(crawler_responses_total)")
+    assert value("sum(crawler_queue_wait_seconds_count)") > 0
 
 
 @pytest.mark.parametrize("job", ["worker", "exporter"])

@@ -142,6 +142,11 @@ def test_a_worker_counts_what_it_does(tmp_path: Path, base: str) -> None:
     assert found["crawler_concurrency_limit"] == 16
     assert 0 < time.time() - found["crawler_last_response_timestamp_seconds"] < 100
     assert found["process_resident_memory_bytes"] > 1_000_000
+    assert found["crawler_host_requests_total 127.0.0.1"] == 9
+    assert found["crawler_host_failed_total 127.0.0.1"] == 3  # the 503, and nobody there twice
+    assert found["crawler_host_refused_total 127.0.0.1"] == 1
+    assert found["crawler_host_download_latency_seconds_count 127.0.0.1"] == 7
+    assert found["crawler_host_requests_total other"] == 0
 
 
 def test_known_labels_are_there_from_the_start(tmp_path: Path, base: str) -> None:
