@@ -133,7 +133,7 @@ _SIZES = Row(
     8,
     [
         series(
-            About("Documents", "Documents that are stored, by collection.", "short"),
+            About("Documents", "Documents that are stored, by collection.", "short", "CollectionLarge"),
             Query("sum by (collection) (crawler_mongo_documents)", "{{collection}}"),
         ),
         series(
