@@ -438,6 +438,11 @@ def test_a_page_is_found_by_url_and_by_fingerprint_newest_first(pages: Pages, pl
     assert (done.put_back, done.there) == (1, 0)
     [document] = content(pages).values()
     assert bson.decode(document)["checksum"] == hashlib.sha256(b"3").digest()
+    pages.delete_many({})
+    done = restore(place, place.names()[:2], pages)
+    assert (done.put_back, done.there) == (1, 1)
+    [document] = content(pages).values()
+    assert bson.decode(document)["checksum"] == hashlib.sha256(b"3").digest()
     with pytest.raises(ArchiveError, match="not in the archive"):
         restore(place, ["https://example.org/2"], pages)
 

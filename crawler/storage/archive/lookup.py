@@ -71,10 +71,12 @@ def load(place: Place, found: Found) -> Page:
 def restore(place: Place, keys: Iterable[str], pages: Collection[dict[str, Any]]) -> Restored:
     """Put pages back that MongoDB lacks: those that each of *keys* names, a file, a URL or a fingerprint.
 
-    Of several versions of a page the newest is put back. Raises ArchiveError where a key names nothing.
+    Of several versions of a page the newest is put back; that of a later file counts as newer. Raises ArchiveError
+    where a key names nothing.
     """
     done = Restored()
-    for key in keys:
+    # What is there first stays: so pages that are named themselves, and then files, the latest first.
+    for key in sorted(keys, key=lambda key: (not key.endswith(WARC), key), reverse=True):
         _insert(pages, _named(place, key), done)
     return done
 

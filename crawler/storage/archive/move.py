@@ -106,7 +106,7 @@ class Mover:
             page = next(pages, None)
             if page is None:
                 return None
-            name = f"pages-{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{os.urandom(4).hex()}{WARC}"
+            name = f"pages-{datetime.now(UTC):%Y%m%dT%H%M%S%fZ}-{os.urandom(4).hex()}{WARC}"
             written = Tally()
             with self._place.writing(name + OPEN) as stream:
                 writer = PageWriter(stream, name)
