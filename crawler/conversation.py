@@ -170,7 +170,8 @@ class Conversation:
         while (left_s := self._due() - time.monotonic()) > 0:
             self._wake.clear()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), left_s)
+                async with asyncio.timeout(left_s):
+                    await self._wake.wait()
 
     def _due(self) -> float:
         """Return the time of the next call, in monotonic seconds."""

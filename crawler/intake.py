@@ -69,7 +69,8 @@ class Intake:
         # Many idle workers ask no more often, together, than two would.
         pause_s = self._config.frontier_poll_s * max(1.0, self._talk.workers / 2) * random.uniform(0.5, 1)
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._wake.wait(), pause_s)
+            async with asyncio.timeout(pause_s):
+                await self._wake.wait()
 
     async def _bring(self, batch: Batch) -> None:
         bad: list[tuple[str, bytes]] = []
