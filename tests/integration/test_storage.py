@@ -44,6 +44,7 @@ pytestmark = pytest.mark.filterwarnings(
 )
 
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
+HOSTILE_ITEMS = int(os.environ.get("HOSTILE_ITEMS", "2000"))
 DAY = timedelta(days=1)
 Content = dict[str, list[dict[str, Any]]]
 Write = Callable[[Sequence[Draft]], Awaitable[None]]
@@ -229,23 +230,32 @@ async def test_what_the_server_refuses_as_a_whole_is_tried_one_by_one(write: Wri
 
 
 async def test_items_of_hostile_shapes(write: Write, database: Database) -> None:
-    """Every one is stored or in the rejects, and the server takes them all."""
+    """Every one is stored or in the rejects, and the server takes them all; HOSTILE_ITEMS=100000 draws more of them."""
     draw = random.Random(5)
-    drafts: list[Draft] = []
     refused = 0
-    for number in range(2000):
-        source = Source("http://site.example/hostile", NOW, b"page", number)
-        item = {_hostile_key(draw): _hostile(draw, 4) for _ in range(draw.randrange(8))}
-        try:
-            drafts.append(item_document(item, source))
-        except NotStorableError as error:
-            drafts.append(reject_item(item, source, str(error)))
-            refused += 1
-    for start in range(0, len(drafts), 500):
-        await write(drafts[start : start + 500])
-    assert await database["items"].count_documents({}) == 2000 - refused
+    for start in range(0, HOSTILE_ITEMS, 250):
+        drafts: list[Draft] = []
+        for number in range(start, start + 250):
+            source = Source("http://site.example/hostile", NOW, b"page", number)
+            item = {_hostile_key(draw): _hostile(draw, 4) for _ in range(draw.randrange(8))}
+            if number % 500 == 7:
+                item["monster"] = draw.choice(["x" * 20_000_000, _nested(draw.randrange(90, 2000))])
+            try:
+                drafts.append(item_document(item, source))
+            except NotStorableError as error:
+                drafts.append(reject_item(item, source, str(error)))
+                refused += 1
+        await write(drafts)
+    assert await database["items"].count_documents({}) == HOSTILE_ITEMS - refused
     assert await database["rejects"].count_documents({}) == refused
-    assert 10 < refused < 1000
+    assert HOSTILE_ITEMS / 200 < refused < HOSTILE_ITEMS / 2
+
+
+def _nested(levels: int) -> Any:
+    value: Any = "bottom"
+    for _ in range(levels):
+        value = [value]
+    return value
 
 
 def _hostile_key(draw: random.Random) -> Any:
