@@ -27,6 +27,7 @@ from crawler.config import Config
 from crawler.items import Product
 from crawler.storage.buffer import IN_FLIGHT, Buffer
 from crawler.storage.client import DURABLE, Database
+from crawler.storage.destination import Destination
 from crawler.storage.documents import Draft, RawPage, Source, item_document
 from crawler.storage.writer import Writer
 
@@ -68,7 +69,7 @@ async def store(database: Database, drafts: Iterable[Draft]) -> None:
     """Put documents through the buffer and the writer, as the extension does."""
     config = Config()
     buffer = Buffer(
-        Writer(database, lambda _name, _number: None).write,
+        Writer(Destination(database, _count_nothing), None, _count_nothing).write,
         _give_up,
         batch_docs=config.store_batch_docs,
         batch_bytes=config.store_batch_bytes,
@@ -82,6 +83,10 @@ async def store(database: Database, drafts: Iterable[Draft]) -> None:
         if number % 16 == 0:  # a crawl lets go of the event loop after each page
             await asyncio.sleep(0)
     await buffer.drain(600)
+
+
+def _count_nothing(_name: str, _number: float) -> None:
+    pass
 
 
 def _give_up(error: BaseException) -> None:

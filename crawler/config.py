@@ -140,6 +140,10 @@ class Config(DedupSettings, frozen=True, kw_only=True, rename="upper"):
     store_batch_bytes: Count = 4 << 20
     store_flush_s: Positive = 3.0
     store_buffer_bytes: Count = 64 << 20
+    #: Where documents wait for a MongoDB that is away: a folder on this machine's disk; empty: in memory alone.
+    store_spool_dir: str = ""
+    #: What a worker keeps there at most; 0: nothing.
+    store_spool_bytes: Size = 1 << 30
     #: How long a worker that starts waits for MongoDB.
     store_connect_s: Positive = 10.0
     #: How long MongoDB may take to answer before the line is taken for dead.

@@ -141,6 +141,11 @@ class Conversation:
         """Look anew whether there is something to say."""
         self._wake.set()
 
+    def forsake(self) -> None:
+        """Wait no longer for pages whose documents did not become durable: they go back with all leases in the end."""
+        self.hand.unsettled.intersection_update(self.outbox.pages)
+        self.wake()
+
     def begin(self, opened: Opened) -> None:
         """Note what the frontier said when the session was opened."""
         self._epoch, self._generation = opened.epoch, opened.generation

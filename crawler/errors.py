@@ -10,6 +10,8 @@ SeedbedError
 │   ├── FrontierFullError  Redis is at its memory limit; the caller may try again when there is room
 │   └── LeaseLostError   the server no longer knows this worker's session; reopen it
 └── StorageError         MongoDB can't be reached or refuses; says which address and why
+    ├── SpoolError       the spool's file can't be written or read; says which one and why
+    │   └── SpoolDamagedError  it holds something else than what was written
     ├── ArchiveError     a file of the archive can't be written or read, or holds something else than it should
     └── NotStorableError one page or item can't be a document of MongoDB; the others are not at fault
 """
@@ -53,6 +55,14 @@ class LeaseLostError(FrontierError):
 
 class StorageError(SeedbedError):
     """Say what MongoDB refused, and at which address."""
+
+
+class SpoolError(StorageError):
+    """Name the file of a spool that can't be written or read, and say why; a later try may succeed."""
+
+
+class SpoolDamagedError(SpoolError):
+    """Name the file of a spool that does not hold what was written; no later try will succeed."""
 
 
 class ArchiveError(StorageError):

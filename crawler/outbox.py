@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from crawler.frontier.messages import Link
 from crawler.hand import Page
@@ -32,6 +32,11 @@ class Outbox:
 
     def __len__(self) -> int:
         return len(self._entries)
+
+    @property
+    def pages(self) -> Iterator[Page]:
+        """Give the pages that wait in it."""
+        return (entry for entry in self._entries if isinstance(entry, Page))
 
     @property
     def has_room(self) -> bool:
@@ -86,7 +91,7 @@ class Outbox:
     def rewind(self, seq: int, unsent: Iterable[Link]) -> list[Page]:
         """Put what Redis lost back in front: the links of the calls after *seq*, then *unsent*; take out all pages."""
         links = [link for number, _, sent in self._sent if number > seq for link in sent]
-        pages = [entry for entry in self._entries if isinstance(entry, Page)]
+        pages = list(self.pages)
         waiting = [entry for entry in self._entries if not isinstance(entry, Page)]
         self._entries = deque([*links, *unsent, *waiting])
         # Whoever waits, waits for all that is here now.

@@ -27,6 +27,7 @@ from crawler.frontier.keys import Keys
 from crawler.frontier.lease_keeper import LeaseKeeper
 from crawler.frontier.messages import START, UNFILTERED, Link, Turn
 from crawler.frontier.rules import Rules
+from crawler.frontier.spools import SpoolNotes
 from crawler.frontier.start_keys import StartKeys
 from crawler.frontier.status import Status
 from crawler.hand import Hand
@@ -72,9 +73,9 @@ class Scheduler(BaseScheduler):
         """Begin the session with the frontier; the engine waits for it."""
         return deferred_from_coro(self._open(spider))
 
-    def close(self, reason: str) -> Deferred[None] | None:  # noqa: ARG002 - the engine gives it
+    def close(self, reason: str) -> Deferred[None] | None:
         """Flush, give back what was not begun, sign off; the engine waits for it."""
-        return deferred_from_coro(self._close())
+        return deferred_from_coro(self._close(reason))
 
     def has_pending_requests(self) -> bool:
         """Tell whether this worker has anything in hand or under way."""
@@ -199,6 +200,8 @@ class Scheduler(BaseScheduler):
         self.crawl_id = opened.crawl_id
         self._keeper = LeaseKeeper(config, keys, worker)
         self._keeper.start()
+        self._spool_notes = SpoolNotes(self._clients, self._storage.spool if self._storage is not None else None)
+        self._spool_notes.start()
         for handler, signal in (
             (self._on_idle, signals.spider_idle),
             (self._on_response, signals.response_downloaded),
@@ -210,11 +213,13 @@ class Scheduler(BaseScheduler):
         for task in (self._task, self._intake_task):
             task.add_done_callback(self._on_task_ended)
 
-    async def _close(self) -> None:
+    async def _close(self, reason: str) -> None:
         if self._task is None:
             return
         if self._storage is not None:
-            await self._storage.close()
+            await self._storage.close(reason)
+            if self._storage.pending() is not None:
+                self.conversation.forsake()
         self._intake.close()
         self.conversation.hurry()
         await asyncio.wait([self._intake_task], timeout=self._patience_s)
@@ -232,6 +237,7 @@ class Scheduler(BaseScheduler):
             with suppress(FrontierError):
                 self.books = await self.frontier.status()
         self._keeper.stop()
+        await self._spool_notes.close()
         await self._clients.aclose()
 
     def _on_task_ended(self, task: asyncio.Task[None]) -> None:

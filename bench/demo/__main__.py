@@ -77,6 +77,7 @@ def _run(arguments: argparse.Namespace, stack: ExitStack) -> int:
     if arguments.site:
         environ.setdefault("DOWNLOAD_DELAY", POLITE_DELAY_S)
     environ["CLOSE_WHEN_COMPLETE"] = "true"
+    environ.setdefault("STORE_SPOOL_DIR", str((data / "spool").absolute()))
 
     if subprocess.run([sys.executable, "-m", "crawler.storage.setup"], env=environ, cwd=ROOT, check=False).returncode:
         return 1

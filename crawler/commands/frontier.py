@@ -3,7 +3,7 @@
 import argparse
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 import msgspec
@@ -17,6 +17,7 @@ from crawler.errors import SeedbedError
 from crawler.frontier.client import Clients
 from crawler.frontier.controls import Controls, spiders
 from crawler.frontier.keys import Keys
+from crawler.frontier.spools import Note, spool_notes
 from crawler.frontier.status import Status
 from crawler.start_urls import parse_start
 
@@ -101,6 +102,8 @@ class Command(ScrapyCommand):
                 print(msgspec.json.encode(now).decode(), flush=True)
             else:
                 print(_status_table(now, before), flush=True)
+                if notes := spool_notes(self._clients):
+                    print("\nOn workers' disks, until MongoDB takes it:\n" + _spool_table(notes), flush=True)
             if not opts.watch:
                 return
             before = now
@@ -229,6 +232,14 @@ def _state_of(status: Status) -> str:
 
 def _pages_of(status: Status) -> str:
     return f"{status.pages} of {status.max_pages}" if status.max_pages else f"{status.pages}"
+
+
+def _spool_table(notes: Mapping[str, Note]) -> str:
+    rows = [
+        (name, note.documents, f"{note.size_bytes / 1e6:,.1f}", _clock(note.oldest_ms), _clock(note.noted_ms))
+        for name, note in notes.items()
+    ]
+    return table(("spool", "documents", "MB", "oldest", "noted"), rows)
 
 
 def _rates(now: Status, before: Status) -> tuple[str, str]:

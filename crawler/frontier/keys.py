@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 #: Set of the tags of all spiders that have a frontier here. It has no hash tag: no script touches it.
 SPIDERS = "seedbed:spiders"
+#: Hash: file of a spool that is not empty -> what waits in it. No script touches it, either.
+SPOOLS = "seedbed:spools"
 
 
 @dataclass(frozen=True, slots=True)

@@ -169,6 +169,12 @@ STATS = (
     Stat(
         "crawler_store_errors_total", "Batches that MongoDB did not take, and that were tried again.", "storage/retries"
     ),
+    Stat(
+        "crawler_spooled_documents_total",
+        "Documents that became durable in the spool, not in MongoDB.",
+        "storage/spooled",
+    ),
+    Stat("crawler_replayed_documents_total", "Documents that MongoDB got from the spool.", "storage/replayed"),
 )
 LABELLED_STATS = (
     LabelledStat(
@@ -198,7 +204,7 @@ LABELLED_STATS = (
 
 STORE_FLUSH = TimedStat(
     "crawler_store_flush_duration_seconds",
-    "Time until a batch was durable in MongoDB, however often it was tried.",
+    "Time until a batch was durable, in MongoDB or the spool, however often it was tried.",
     "storage/flushes",
     "storage/flush_seconds",
 )
@@ -227,9 +233,15 @@ PREFETCHED = Reading("crawler_prefetched_seeds", "Leased seeds that wait in the 
 LEASES = Reading("crawler_leases_held", "Seeds that the worker holds: waiting, downloading, or not yet acknowledged.")
 OUTBOX = Reading("crawler_outbox_entries", "Links and acknowledgements that wait to be sent to Redis.")
 OUTBOX_LIMIT = Reading("crawler_outbox_limit", "Entries in the outbox at which the worker takes no more seeds.")
-BUFFERED = Reading("crawler_store_buffer_documents", "Documents that are not yet durable in MongoDB.")
+BUFFERED = Reading("crawler_store_buffer_documents", "Documents that are not yet durable, in MongoDB or the spool.")
 BUFFERED_BYTES = Reading("crawler_store_buffer_bytes", "Memory of the documents that are not yet durable.")
 BUFFER_LIMIT = Reading("crawler_store_buffer_limit_bytes", "Buffered bytes at which the worker takes no more seeds.")
+SPOOLED = Reading("crawler_spool_documents", "Documents that wait on the worker's disk for MongoDB.")
+SPOOLED_BYTES = Reading("crawler_spool_bytes", "Their bytes.")
+SPOOL_LIMIT = Reading("crawler_spool_limit_bytes", "Bytes that the worker keeps on its disk at most.")
+SPOOL_OLDEST = Reading(
+    "crawler_spool_oldest_timestamp_seconds", "Since when the oldest document waits there; 0: none does."
+)
 
 #: What the scheduler counted under one name.
 COUNTS = {

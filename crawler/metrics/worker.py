@@ -67,6 +67,11 @@ class Watched:
             found[names.BUFFERED] = storage.buffered_documents
             found[names.BUFFERED_BYTES] = storage.buffered_bytes
             found[names.BUFFER_LIMIT] = self.config.store_buffer_bytes
+            if spool := storage.spool:
+                found[names.SPOOLED] = spool.documents
+                found[names.SPOOLED_BYTES] = spool.size_bytes
+                found[names.SPOOL_LIMIT] = spool.limit_bytes
+                found[names.SPOOL_OLDEST] = spool.oldest_s
         return found
 
 

@@ -7,8 +7,11 @@
 `places.py`        an item's place on its page, which is its key where it has no natural one
 `origin.py`        the request that a page answers, as a seed
 `documents.py`     pages, items and rejects as documents; `values.py`: values that MongoDB lacks
-`buffer.py`        batches on their way, bounded; `writer.py`: one batch into MongoDB, whatever happens to it
-`merge.py`         what becomes of a document that is there already
+`store.py`         the whole way of a document, opened and closed as one
+`buffer.py`        batches on their way, bounded; `writer.py`: one batch, until it is durable
+`destination.py`   MongoDB, tried once; `merge.py`: what becomes of a document that is there already
+`spool.py`         batches on this machine's disk while MongoDB is away; `spoolfile.py`: one file of them
+`replay.py`        from the spool to MongoDB, when it is back
 `archive/`         old pages in WARC files
 `opened.py`        the connection of a command; `maintenance.py`: the note of the last backup
 `client.py`        the connection; `setup.py`: replica set, accounts and indexes, once before the workers

@@ -36,23 +36,19 @@ def client_options(config: Config) -> dict[str, Any]:
     return options
 
 
-async def connect(config: Config) -> Database:
-    """Return the database, seen to be there and to answer this account. Costs two round trips.
-
-    Raises ConfigError or StorageError, which say what to do.
-    """
+def open_database(config: Config) -> Database:
+    """Return the database, which nobody has asked anything yet. Raises ConfigError."""
     try:
         client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient(config.mongo_uri, **client_options(config))
     except (ConfigurationError, ValueError) as error:
         raise ConfigError(f"MONGO_URI: {error}") from None
-    database = client.get_database(config.mongo_database, write_concern=DURABLE)
-    try:
-        # A ping would be answered to anybody.
-        await database[RAW_PAGES].find_one({}, {"_id": 1})
-    except PyMongoError as error:
-        await client.close()
-        raise unreachable(config, error) from None
-    return database
+    return client.get_database(config.mongo_database, write_concern=DURABLE)
+
+
+async def greet(database: Database) -> None:
+    """Return when the database is there and answers this account; two round trips. Raises PyMongoError."""
+    # A ping would be answered to anybody.
+    await database[RAW_PAGES].find_one({}, {"_id": 1})
 
 
 def unreachable(config: Config, error: PyMongoError) -> StorageError:

@@ -17,12 +17,11 @@ from scrapy.http import Response
 from crawler.config import Config
 from crawler.errors import NotDataError, NotStorableError
 from crawler.refusal import fail, for_extension
-from crawler.storage.buffer import Buffer
-from crawler.storage.client import address, connect
 from crawler.storage.documents import Draft, RawPage, Source, item_document, reject_item
 from crawler.storage.origin import seed_of
 from crawler.storage.places import Places
-from crawler.storage.writer import Writer
+from crawler.storage.spool import Spool
+from crawler.storage.store import Store
 
 logger = logging.getLogger(__name__)
 
@@ -35,14 +34,14 @@ class Storage:
 
     The scheduler asks it when a page may be acknowledged (`pending`) and whether to stop handing out requests (`full`).
     Scrapy's statistics count `storage/pages_stored`, `items_stored`, `rejected`, `flushes`, `flush_seconds`, `retries`,
-    `pages_without_seed`.
+    `spooled`, `replayed`, `pages_without_seed`.
     """
 
     def __init__(self, crawler: Crawler, config: Config) -> None:
         self._crawler = crawler
         self._config = config
-        self._buffer: Buffer | None = None
-        self._writer: Writer | None = None
+        self._store: Store | None = None
+        self._is_closed = False
         self._under_way: WeakKeyDictionary[Any, _PageUnderWay] = WeakKeyDictionary()
         self._room: asyncio.Task[None] | None = None
         #: Stands for the crawl where the scheduler knows of none.
@@ -71,34 +70,14 @@ class Storage:
 
         Raises ConfigError or StorageError, which say what to do.
         """
-        if self._buffer is not None:
-            return
-        config = self._config
-        database = await connect(config)
-        self._writer = Writer(database, self._count)
-        self._buffer = Buffer(
-            self._writer.write,
-            self._on_failure,
-            batch_docs=config.store_batch_docs,
-            batch_bytes=config.store_batch_bytes,
-            flush_s=config.store_flush_s,
-            limit_bytes=config.store_buffer_bytes,
-        )
-        logger.info("Pages and items go to the database %s of MongoDB at %s", database.name, address(config))
+        if self._store is None:
+            self._store = await Store.open(self._config, self._count, self._on_failure)
 
-    async def close(self) -> None:
+    async def close(self, reason: str) -> None:
         """Store what is left, for as long as STORE_CLOSE_S, and disconnect."""
-        if self._buffer is None or self._writer is None:
-            return
-        writer, self._writer = self._writer, None
-        left = await self._buffer.drain(self._config.store_close_s)
-        if left:
-            logger.error(
-                "MongoDB did not take the last %d documents within %.0f s: their pages will be fetched again",
-                left,
-                self._config.store_close_s,
-            )
-        await writer.close()
+        if self._store is not None and not self._is_closed:
+            self._is_closed = True
+            await self._store.close(wholly=reason == "finished")
 
     def pending(self) -> asyncio.Future[None] | None:
         """Return what resolves when all that was stored until now is durable or set aside; None if it is.
@@ -106,29 +85,34 @@ class Storage:
         It never fails: while MongoDB is away it stays pending. It is shared by many: use `add_done_callback` or
         `asyncio.shield`.
         """
-        return self._buffer.durable if self._buffer is not None else None
+        return self._store.buffer.durable if self._store is not None else None
 
     @property
     def full(self) -> bool:
         """Tell whether the buffer is at STORE_BUFFER_BYTES, so that no more pages should be fetched."""
-        return self._buffer is not None and self._buffer.is_full
+        return self._store is not None and self._store.buffer.is_full
 
     def hurry(self) -> None:
         """Store soon what waits for company: the crawl has nothing else to do."""
-        if self._buffer is not None:
-            self._buffer.hurry()
+        if self._store is not None:
+            self._store.buffer.hurry()
 
     # -- for the metrics
 
     @property
     def buffered_documents(self) -> int:
         """Return how many documents wait to be durable."""
-        return self._buffer.documents if self._buffer is not None else 0
+        return self._store.buffer.documents if self._store is not None else 0
 
     @property
     def buffered_bytes(self) -> int:
         """Return how many bytes they take in memory, about."""
-        return self._buffer.size_bytes if self._buffer is not None else 0
+        return self._store.buffer.size_bytes if self._store is not None else 0
+
+    @property
+    def spool(self) -> Spool | None:
+        """Return where documents wait for a MongoDB that is away, if there is such a place."""
+        return self._store.spool if self._store is not None else None
 
     # -- for the spider middleware
 
@@ -179,11 +163,11 @@ class Storage:
 
     async def _wait_for_room(self) -> None:
         """Wait until the buffer has room; but no longer for a MongoDB that is away once the worker is to stop."""
-        while self._buffer is not None and self._writer is not None and self._buffer.is_full:
-            if self._writer.is_away and not self._crawler.crawling:
+        while self._store is not None and not self._is_closed and self._store.buffer.is_full:
+            if self._store.is_away and not self._crawler.crawling:
                 return
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._buffer.wait_for_room(), STOP_POLL_S)
+                await asyncio.wait_for(self._store.buffer.wait_for_room(), STOP_POLL_S)
 
     def _on_failure(self, error: BaseException) -> None:
         logger.critical("The storage can't go on; its pages will be fetched again", exc_info=error)
@@ -221,9 +205,9 @@ class Storage:
             return None
 
     def _put(self, draft: Draft) -> None:
-        if self._buffer is None:
+        if self._store is None:
             raise RuntimeError("the storage is not open: add crawler.storage.RawPages to SPIDER_MIDDLEWARES")
-        self._buffer.put(draft)
+        self._store.buffer.put(draft)
 
     def _count(self, name: str, number: float) -> None:
         # The interface says int; what collects adds up whatever numbers it gets.

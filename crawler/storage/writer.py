@@ -1,95 +1,82 @@
-"""A batch of documents into MongoDB, whatever happens to MongoDB meanwhile.
+"""A batch of documents on its way, whatever happens to MongoDB meanwhile, until it is durable: there, or in the spool.
 
-Insert first, since most documents are new and an insert costs a third of an upsert; what the index on `_id` refuses is
-merged by an update. A document that MongoDB refuses for what it is goes to the collection of rejects, alone. While
-MongoDB is away, steps down, is full or refuses the account, the batch is tried again: everything here may be repeated.
+While MongoDB is away, steps down, is full or refuses the account, a batch goes to the spool; where there is none, or no
+room in it, the batch is tried again until MongoDB takes it.
 """
 
 import asyncio
-import logging
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from bson.raw_bson import RawBSONDocument
-from pymongo.errors import BulkWriteError, OperationFailure, PyMongoError
+from pymongo.errors import PyMongoError
 
 from crawler.errors import NotStorableError
-from crawler.storage.client import Database, reason
-from crawler.storage.documents import Document, Draft, RawPage, reject_document, reject_page
-from crawler.storage.itemtypes import RAW_PAGES, REJECTS
-from crawler.storage.merge import merge
-
-logger = logging.getLogger(__name__)
+from crawler.storage.destination import Destination
+from crawler.storage.documents import Document, Draft, RawPage, reject_page
+from crawler.storage.spool import Spool
 
 #: The first pause after a failure, and the longest.
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0
 
-_DUPLICATE_KEY = 11000
-#: Errors of a single write that are the server's fault and pass: it is shutting down, stepping down, interrupted,
-#: out of time, out of disk, or does not know the account.
-_PASSING = frozenset(
-    {
-        *(6, 7, 89, 9001),  # the network
-        *(91, 189, 10058, 10107, 11600, 11601, 11602, 13435, 13436),  # no primary
-        *(24, 46, 50, 64, 112, 202, 262),  # locks and time limits
-        *(11, 13, 18, 33, 391),  # the account
-        *(8000, 14031),  # the disk, the quota
-    }
-)
-
-Refusals = list[tuple[Document, str]]
-
 
 class Writer:
-    """Write batches to one database. Of no use after `close`.
+    """Write batches. Of no use after `close`.
 
-    count(name, number) is told what was done: `pages_stored`, `items_stored`, `rejected`, `flushes`, `flush_seconds`,
-    `retries`.
+    count(name, number) is told what was done: `flushes`, `flush_seconds`.
     """
 
-    def __init__(self, database: Database, count: Callable[[str, float], None]) -> None:
-        self._database = database
+    def __init__(self, destination: Destination, spool: Spool | None, count: Callable[[str, float], Any]) -> None:
+        self._destination = destination
+        self._spool = spool
         self._count = count
         self._encoder = ThreadPoolExecutor(1, thread_name_prefix="storage")
-        self._away_since: float | None = None
+        #: Of what is being tried, until when MongoDB may answer.
+        self._limits: set[asyncio.Timeout] = set()
+        self._is_leaving = False
 
     async def write(self, drafts: Sequence[Draft]) -> None:
         """Return when each of *drafts* is durable, or set aside in the collection of rejects.
 
-        Whatever MongoDB does, it goes on trying; cancel it to give up.
+        Whatever happens, it goes on trying; cancel it to give up.
         """
         begin_s = time.monotonic()
         groups = await self._encode(drafts)
-        pause_s = FIRST_PAUSE_S
+        pauses = Pauses()
         while groups:
+            if self._destination.is_away or self._is_leaving:
+                if self._spool is not None and await self._spool.keep(groups):
+                    break
+                await pauses.next()
             collection, documents = next(iter(groups.items()))
-            try:
-                refused = await self._store(collection, documents)
-                # That MongoDB takes the note shows that it was the document's fault.
-                await self._set_aside(refused)
-            except PyMongoError as error:
-                self._note_away(error)
-                await asyncio.sleep(pause_s * random.uniform(0.5, 1))
-                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
-            else:
-                self._note_back()
-                self._count_stored(collection, len(documents) - len(refused))
+            if await self._is_stored(collection, documents):
                 del groups[collection]
         self._count("flushes", 1)
         self._count("flush_seconds", time.monotonic() - begin_s)
 
-    @property
-    def is_away(self) -> bool:
-        """Tell whether MongoDB did not take the batch that it was given last."""
-        return self._away_since is not None
+    def leave(self) -> None:
+        """Wait for MongoDB no longer: what it has not taken goes to the spool."""
+        self._is_leaving = True
+        for limit in self._limits:
+            limit.reschedule(0)
 
-    async def close(self) -> None:
-        """Close the connection."""
+    def close(self) -> None:
+        """End its thread."""
         self._encoder.shutdown(wait=False)
-        await self._database.client.close()
+
+    async def _is_stored(self, collection: str, documents: Sequence[Document]) -> bool:
+        limit = asyncio.timeout(None)
+        self._limits.add(limit)
+        try:
+            async with limit:
+                await self._destination.store(collection, documents)
+        except (PyMongoError, TimeoutError):
+            return False
+        finally:
+            self._limits.discard(limit)
+        return True
 
     async def _encode(self, drafts: Sequence[Draft]) -> dict[str, list[Document]]:
         """Return the documents by collection; pages are compressed in a thread."""
@@ -101,56 +88,17 @@ class Writer:
         _group((draft.document() for draft in drafts if not isinstance(draft, RawPage)), groups)
         return groups
 
-    async def _store(self, collection: str, documents: Sequence[Document]) -> Refusals:
-        """Write documents to one collection; return those that MongoDB refuses for what they are.
 
-        Raises PyMongoError when all of them are to be written again.
-        """
-        try:
-            return await self._insert_or_merge(collection, documents)
-        except OperationFailure as error:
-            if isinstance(error, BulkWriteError) or error.code in _PASSING or _passes(error):
-                raise
-            if len(documents) == 1:
-                return [(documents[0], reason(error))]
-        # The server takes the whole command for wrong: whose fault it is shows one by one.
-        return [refusal for document in documents for refusal in await self._store(collection, [document])]
+class Pauses:
+    """Wait between tries: longer each time, and never as long as others do."""
 
-    async def _insert_or_merge(self, collection: str, documents: Sequence[Document]) -> Refusals:
-        there = self._database[collection]
-        try:
-            await there.insert_many([RawBSONDocument(document.raw) for document in documents], ordered=False)
-        except BulkWriteError as error:
-            existing, refused = _sort_out(error, documents)
-        else:
-            return []
-        if existing and collection != REJECTS:
-            try:
-                await there.bulk_write([merge(document) for document in existing], ordered=False)
-            except BulkWriteError as error:
-                refused += _sort_out(error, existing)[1]
-        return refused
+    def __init__(self) -> None:
+        self._next_s = FIRST_PAUSE_S
 
-    async def _set_aside(self, refused: Refusals) -> None:
-        notes = [reject_document(document, why) for document, why in refused if document.collection != REJECTS]
-        if notes:
-            await self._store(REJECTS, notes)
-            self._count("rejected", len(notes))
-
-    def _count_stored(self, collection: str, documents: int) -> None:
-        names = {RAW_PAGES: "pages_stored", REJECTS: "rejected"}
-        self._count(names.get(collection, "items_stored"), documents)
-
-    def _note_away(self, error: PyMongoError) -> None:
-        self._count("retries", 1)
-        if self._away_since is None:
-            self._away_since = time.monotonic()
-            logger.warning("MongoDB does not take documents (%s): they wait, and are tried again", reason(error))
-
-    def _note_back(self) -> None:
-        if self._away_since is not None:
-            logger.info("MongoDB takes documents again, after %.0f s", time.monotonic() - self._away_since)
-            self._away_since = None
+    async def next(self) -> None:
+        """Wait."""
+        await asyncio.sleep(self._next_s * random.uniform(0.5, 1))
+        self._next_s = min(2 * self._next_s, LONGEST_PAUSE_S)
 
 
 def _encode_pages(pages: Iterable[RawPage]) -> list[Document]:
@@ -166,27 +114,3 @@ def _encode_pages(pages: Iterable[RawPage]) -> list[Document]:
 def _group(documents: Iterable[Document], groups: dict[str, list[Document]]) -> None:
     for document in documents:
         groups.setdefault(document.collection, []).append(document)
-
-
-def _sort_out(error: BulkWriteError, documents: Sequence[Document]) -> tuple[list[Document], Refusals]:
-    """Return the documents whose `_id` is there already, and those that are refused for what they are.
-
-    Raises the error when the server is at fault.
-    """
-    failures: list[Mapping[str, Any]] = error.details["writeErrors"]
-    if error.details["writeConcernErrors"] or any(failure["code"] in _PASSING for failure in failures):
-        raise error
-    existing: list[Document] = []
-    refused: Refusals = []
-    for failure in failures:
-        document = documents[failure["index"]]
-        # A unique index of the user's own may refuse it too.
-        if failure["code"] == _DUPLICATE_KEY and "_id" in failure.get("keyPattern", {"_id": 1}):
-            existing.append(document)
-        else:
-            refused.append((document, failure["errmsg"]))
-    return existing, refused
-
-
-def _passes(error: PyMongoError) -> bool:
-    return error.has_error_label("RetryableWriteError") or error.timeout

@@ -145,6 +145,15 @@ _HELD = Row(
             Query(_by_instance("crawler_store_buffer_bytes"), "{{instance}}"),
             Query(f"max(crawler_store_buffer_limit_bytes{SELECTED})", "limit"),
         ),
+        series(
+            About(
+                "Spool on disk",
+                "Documents that wait for a MongoDB that is away. At the limit they wait in the buffer.",
+                "bytes",
+            ),
+            Query(_by_instance("crawler_spool_bytes"), "{{instance}}"),
+            Query(f"max(crawler_spool_limit_bytes{SELECTED})", "limit"),
+        ),
     ],
 )
 

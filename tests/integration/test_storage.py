@@ -25,7 +25,8 @@ from crawler.config import Config
 from crawler.errors import ConfigError, NotStorableError, StorageError
 from crawler.items import Product
 from crawler.storage.buffer import Buffer
-from crawler.storage.client import Database, connect
+from crawler.storage.client import Database, open_database
+from crawler.storage.destination import Destination
 from crawler.storage.documents import (
     Document,
     Draft,
@@ -35,6 +36,7 @@ from crawler.storage.documents import (
     item_document,
     reject_item,
 )
+from crawler.storage.store import Store
 from crawler.storage.writer import Writer
 
 # The driver leaves a socket behind when its client is closed in the middle of connecting, as it is where the server
@@ -66,7 +68,7 @@ def config(mongo_uri: str, mongo_db: str) -> Config:
 
 @pytest.fixture
 async def database(config: Config) -> AsyncIterator[Database]:
-    database = await connect(config)
+    database = open_database(config)
     yield database
     await database.client.close()
 
@@ -87,11 +89,13 @@ async def writer_to(config: Config, counts: Counter[str]) -> AsyncIterator[Write
     def count(name: str, number: float) -> None:
         counts[name] += 1 if name == "flush_seconds" else int(number)
 
-    writer = Writer(await connect(config), count)
+    destination = Destination(open_database(config), count)
+    writer = Writer(destination, None, count)
     try:
         yield writer
     finally:
-        await writer.close()
+        writer.close()
+        await destination.close()
 
 
 async def content(database: Database) -> Content:
@@ -388,11 +392,15 @@ async def test_a_worker_that_stops_gives_up_in_time(own_mongo: EmbeddedMongo) ->
         assert not durable.done()
 
 
+async def opened(config: Config) -> Store:
+    return await Store.open(config, lambda *_: None, lambda _: None)
+
+
 async def test_an_unreachable_server_is_named_without_the_password(own_mongo: EmbeddedMongo) -> None:
     own_mongo.kill()
     uri = f"mongodb://me:secret@127.0.0.1:{own_mongo.port}/?serverSelectionTimeoutMS=5"
     with pytest.raises(StorageError) as error:
-        await connect(Config(mongo_uri=uri, store_connect_s=0.5))
+        await opened(Config(mongo_uri=uri, store_connect_s=0.5))
     assert f"mongodb://127.0.0.1:{own_mongo.port}" in str(error.value)
     assert "[Errno 111]" in str(error.value)
     assert "MONGO_URI" in str(error.value)
@@ -403,4 +411,4 @@ async def test_an_unreachable_server_is_named_without_the_password(own_mongo: Em
 @pytest.mark.parametrize("uri", ["mongodb://", "mongodb://h:port", "mongodb://h:70000"])
 async def test_an_address_that_is_none_is_refused_by_its_setting(uri: str) -> None:
     with pytest.raises((ConfigError, StorageError), match="MONGO_URI"):
-        await connect(Config(mongo_uri=uri, store_connect_s=0.2))
+        await opened(Config(mongo_uri=uri, store_connect_s=0.2))
