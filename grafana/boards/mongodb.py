@@ -28,6 +28,10 @@ _STATE = Row(
             About("Rejects", "Documents that could not be stored, each with its reason.", "short"),
             'sum(crawler_mongo_documents{collection="rejects"}) or vector(0)',
         ),
+        stat(
+            About("Last backup", "How long ago `make backup` was through, if ever.", "s", "BackupTooOld"),
+            "time() - max(crawler_backup_last_success_timestamp_seconds)",
+        ),
     ],
 )
 

@@ -83,7 +83,8 @@ class Stack:
         """Say something to Redis as *user* ("" for nobody) and give its answer, an error's text too."""
         path = self.secrets_dir / f"redis_{user}"
         login = ["--user", user, "--pass", path.read_text() if path.exists() else "none"] if user else []
-        return self.compose("exec", "-T", "redis", "redis-cli", "--no-auth-warning", *login, *command).strip()
+        answer = self.compose("exec", "-T", "redis", "redis-cli", "--no-auth-warning", *login, *command)
+        return answer.removesuffix("\n")
 
     def mongo(self, script: str) -> Any:
         """Run Python that has `system`, `worker` and `exporter` as clients of MongoDB, and give the JSON it prints."""

@@ -27,7 +27,9 @@ def flat(settings: dict[str, Any], path: str = "") -> dict[str, Any]:
 def test_every_service_works_from_the_first_start(stack: Stack) -> None:
     """Field case M11."""
     services = yaml.safe_load(ROOT.joinpath("compose.yaml").read_text())["services"]
-    assert set(names(stack.containers())) == set(services)
+    # The others are run by targets of the Makefile, and end.
+    started = {name for name, service in services.items() if "demo" in service.get("profiles", ["demo"])}
+    assert set(names(stack.containers())) == started
     for container in stack.containers():
         name, state = container["Name"], container["State"]
         assert container["RestartCount"] == 0, name
@@ -96,8 +98,8 @@ def test_redis_conf_is_in_force(stack: Stack) -> None:
     wanted = {line[0]: line[1].strip('"') for line in lines if line and line[0] != "#"}
     assert len(wanted) > 10
     wanted["maxmemory"] = str(512 << 20)
-    # A line with the name, a line with the value.
-    answer = stack.redis("exporter", "CONFIG", "GET", *wanted).splitlines()
+    # A line with the name, a line with the value, which may be empty; in any order.
+    answer = stack.redis("exporter", "CONFIG", "GET", *wanted).split("\n")
     assert dict(zip(answer[::2], answer[1::2], strict=True)) == wanted
 
 

@@ -1,0 +1,88 @@
+"""What several commands share: points in time, and how far they have come."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import chain, repeat
+from typing import Any
+
+import pytest
+
+from crawler.commands import progress
+from crawler.commands.moments import moment
+from crawler.commands.progress import Progress
+
+NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("30d", NOW - timedelta(days=30)),
+        ("1.5h", NOW - timedelta(minutes=90)),
+        ("2w", NOW - timedelta(days=14)),
+        ("90m", NOW - timedelta(minutes=90)),
+        ("0s", NOW),
+        ("2026-11-29", datetime(2026, 11, 29, tzinfo=UTC)),
+        ("2026-11-29T13:30Z", datetime(2026, 11, 29, 13, 30, tzinfo=UTC)),
+        ("2026-11-29T13:30+02:00", datetime(2026, 11, 29, 11, 30, tzinfo=UTC)),
+    ],
+)
+def test_a_point_in_time_is_a_span_or_a_date(text: str, named: datetime) -> None:
+    assert moment(text, NOW) == named
+
+
+@pytest.mark.parametrize("text", ["", "soon", "30", "-3d", "d", "30 d", "2026-13-01", "99999999999d", "9" * 400 + "w"])
+def test_what_is_no_point_in_time_is_told(text: str) -> None:
+    with pytest.raises(ValueError, match="no point in time"):
+        moment(text, NOW)
+
+
+class Terminal(io.StringIO):
+    """A standard error that is a terminal, or is not."""
+
+    def __init__(self, *, is_live: bool) -> None:
+        super().__init__()
+        self._is_live = is_live
+
+    def isatty(self) -> bool:
+        return self._is_live
+
+
+def told(monkeypatch: pytest.MonkeyPatch, terminal: Terminal, seconds: Iterator[float]) -> None:
+    """Count to five, at the given times."""
+
+    class Clock:
+        @staticmethod
+        def monotonic() -> float:
+            return next(seconds)
+
+    monkeypatch.setattr(progress, "time", Clock)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with Progress() as shown:
+        shown.total = 5
+        for number in range(1, 6):
+            shown.tell(number, "pages")
+
+
+def test_a_log_gets_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal(is_live=False)
+    told(monkeypatch, terminal, iter([0.0, 1.0, 20.0, 31.0, 40.0, 62.0]))
+    assert terminal.getvalue() == "3 of 5 pages, 0/s\n5 of 5 pages, 0/s\n"
+
+
+def test_a_terminal_gets_a_line_that_lives_and_is_wiped_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal(is_live=True)
+    told(monkeypatch, terminal, chain([0.0, 1.0, 1.1, 2.0], repeat(2.1)))
+    wiped = "\r\x1b[K"
+    assert terminal.getvalue() == f"{wiped}1 of 5 pages, 1/s{wiped}3 of 5 pages, 2/s{wiped}"
+
+
+def test_short_work_says_nothing_in_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal(is_live=False)
+    clock: Any = repeat(0.0)
+    told(monkeypatch, terminal, clock)
+    assert terminal.getvalue() == ""
