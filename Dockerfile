@@ -18,12 +18,10 @@ FROM ${PYTHON_IMAGE}
 RUN groupadd --gid 10001 seedbed \
  && useradd --uid 10001 --gid seedbed --no-create-home --home-dir /tmp --shell /usr/sbin/nologin seedbed
 # A new volume takes over the owner of the folder that it is mounted on.
-RUN install --directory --owner=10001 --group=10001 --mode=700 /spool
+RUN install --directory --owner=10001 --group=10001 --mode=700 /spool /archive
 COPY --from=build /opt/venv /opt/venv
 COPY --from=build /app /app
 ENV PATH=/opt/venv/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
-# A new volume takes over the owner of the folder that it is mounted on.
-RUN install --directory --owner=10001 --group=10001 --mode=700 /archive
 WORKDIR /app
 USER 10001:10001
 CMD ["scrapy", "crawl", "site"]
