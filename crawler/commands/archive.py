@@ -63,10 +63,12 @@ class Command(ScrapyCommand):
         parser.add_argument("--json", action="store_true", help="answer in JSON")
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        """Do it; the exit code is 1 when pages had to stay behind, 2 when it could not be done."""
+        """Do it; the exit code is 1 when pages had to stay behind, 2 when it could not be done, 130 when stopped."""
         chosen = [opts.listing, opts.shown is not None, opts.restored is not None]
         if args or sum(chosen) > 1:
             raise UsageError("one of these:" + USAGE)
+        if opts.file_bytes is not None and opts.file_bytes < 1:
+            raise UsageError("--file-bytes: 1 or more is wanted")
         try:
             self._config = Config.from_settings(self.settings) if self.settings else Config.from_environ()
             place = Place(self._place(opts.place))
@@ -81,6 +83,9 @@ class Command(ScrapyCommand):
         except (SeedbedError, OSError) as error:
             print(f"seedbed: {error}", file=sys.stderr)
             self.exitcode = 2
+        except KeyboardInterrupt:
+            print("seedbed: stopped; files that were complete stay, and MongoDB has all other pages", file=sys.stderr)
+            self.exitcode = 130
 
     def _place(self, given: str | None) -> str:
         if place := given or self._config.archive_url:

@@ -47,7 +47,7 @@ class Command(ScrapyCommand):
         parser.add_argument("--json", action="store_true", help="answer in JSON")
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        """Export; the exit code is 2 when it could not be done."""
+        """Export; the exit code is 1 when the reader had enough, 2 when it could not be done, 130 when stopped."""
         if len(args) != (0 if opts.listing else 1):
             raise UsageError("name one collection, or --list")
         if opts.output == STDOUT and opts.format == "parquet" and sys.stdout.isatty():
@@ -64,6 +64,9 @@ class Command(ScrapyCommand):
         except (SeedbedError, OSError) as error:
             print(f"seedbed: {error}", file=sys.stderr)
             self.exitcode = 2
+        except KeyboardInterrupt:
+            print("seedbed: stopped; no file was written", file=sys.stderr)
+            self.exitcode = 130
 
     def _export(self, config: Config, name: str, opts: argparse.Namespace) -> None:
         now = datetime.now(UTC)

@@ -560,6 +560,25 @@ def test_the_command_says_what_is_wrong(archive: Callable[..., subprocess.Comple
         assert (told.returncode, words in said, b"Traceback" in said) == (code, True, False), said
 
 
+def test_a_run_that_is_stopped_tidies_up(
+    environ: dict[str, str], pages: Pages, tmp_path: Path, eventually: Callable[..., None]
+) -> None:
+    before = fill(pages, *(page(number, body=noise(number, 30_000)) for number in range(1, 1500)))
+    command = [sys.executable, "-W", "error", "-m", "scrapy", "archive", "--to", str(tmp_path / "archive")]
+    command += ["--older-than", "1s"]
+    with subprocess.Popen(command, env=environ, cwd=ROOT, stderr=subprocess.PIPE, text=True) as run:
+        eventually(lambda: list(tmp_path.glob("archive/*.open")))
+        run.send_signal(signal.SIGINT)
+        assert run.stderr
+        said = run.stderr.read()
+    assert (run.returncode, said) == (
+        130,
+        "seedbed: stopped; files that were complete stay, and MongoDB has all other pages\n",
+    )
+    assert list((tmp_path / "archive").iterdir()) == []
+    assert content(pages) == before
+
+
 def test_a_file_under_way_is_told_of(
     archive: Callable[..., subprocess.CompletedProcess[bytes]], tmp_path: Path
 ) -> None:

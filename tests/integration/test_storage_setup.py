@@ -21,6 +21,7 @@ from pymongo.errors import OperationFailure
 from bench.demo.worker import ROOT
 from bench.servers import EmbeddedMongo
 from crawler.config import Config
+from crawler.export.documents import Source
 from crawler.storage.archive.lookup import restore
 from crawler.storage.archive.move import Mover
 from crawler.storage.archive.place import Place
@@ -111,6 +112,8 @@ def test_a_worker_does_its_work(secured: SecuredMongo) -> None:
         items.insert_one({"_id": 1})
         items.update_one({"_id": 1}, [{"$replaceWith": {"_id": 1, "n": 2}}])
         assert items.find_one({"_id": 1}) == {"_id": 1, "n": 2}
+        # And whoever exports with this account sees what there is.
+        assert list(Source(client["crawl"], "a_new_collection").documents()) == [{"_id": 1, "n": 2}]
 
 
 @pytest.mark.parametrize(
