@@ -13,6 +13,7 @@ SeedbedError
     ├── SpoolError       the spool's file can't be written or read; says which one and why
     │   └── SpoolDamagedError  it holds something else than what was written
     ├── ArchiveError     a file of the archive can't be written or read, or holds something else than it should
+    ├── BadPageError     one stored page can't be read back
     └── NotStorableError one page or item can't be a document of MongoDB; the others are not at fault
 """
 
@@ -67,6 +68,10 @@ class SpoolDamagedError(SpoolError):
 
 class ArchiveError(StorageError):
     """Name the file or page of the archive at fault, and say what is wrong with it."""
+
+
+class BadPageError(StorageError):
+    """Say why a document of `raw_pages` can't be read back as a response."""
 
 
 class NotStorableError(StorageError):

@@ -1,1 +1,1 @@
-"""Commands beside Scrapy's own: `scrapy seed`, `scrapy frontier`, `scrapy export`, `scrapy archive`."""
+"""Commands beside Scrapy's own: `scrapy seed`, `frontier`, `reparse`, `export`, `archive`."""

@@ -5,7 +5,7 @@
 `middleware.py`    the spider middleware that gives it every page
 `itemtypes.py`     which collection an item goes to, and its natural key (`stored_as`)
 `places.py`        an item's place on its page, which is its key where it has no natural one
-`origin.py`        the request that a page answers, as a seed
+`origin.py`        the request that a page answers, as a seed; `stored.py`: pages read back, as responses
 `documents.py`     pages, items and rejects as documents; `values.py`: values that MongoDB lacks
 `store.py`         the whole way of a document, opened and closed as one
 `buffer.py`        batches on their way, bounded; `writer.py`: one batch, until it is durable

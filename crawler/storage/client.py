@@ -36,10 +36,12 @@ def client_options(config: Config) -> dict[str, Any]:
     return options
 
 
-def open_database(config: Config) -> Database:
-    """Return the database, which nobody has asked anything yet. Raises ConfigError."""
+def open_database(config: Config, **options: Any) -> Database:
+    """Return the database, which nobody has asked anything yet; *options* are PyMongo's. Raises ConfigError."""
     try:
-        client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient(config.mongo_uri, **client_options(config))
+        client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient(
+            config.mongo_uri, **client_options(config) | options
+        )
     except (ConfigurationError, ValueError) as error:
         raise ConfigError(f"MONGO_URI: {error}") from None
     return client.get_database(config.mongo_database, write_concern=DURABLE)

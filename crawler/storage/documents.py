@@ -26,7 +26,7 @@ OVERHEAD_BYTES = 1024
 ZSTD_LEVEL = 3
 
 #: Fields that the storage adds to every item; an item's own field of that name gets a `_` behind it.
-ITEM_FIELDS = frozenset({"_id", "_raw_id", "_checksum", "source_url", "crawled_at", "updated_at"})
+ITEM_FIELDS = frozenset({"_id", "_raw_id", "_checksum", "source_url", "crawled_at", "parsed_at", "updated_at"})
 
 # For checksums, since it is much quicker than BSON.
 _packed = msgspec.msgpack.Encoder(
@@ -127,6 +127,8 @@ class Source(msgspec.Struct, frozen=True, gc=False):
     place: int
     #: Whether the page is in `raw_pages`.
     is_kept: bool = True
+    #: When the page was parsed, where that was not right after it was fetched.
+    parsed_at: datetime | None = None
 
     @property
     def key(self) -> dict[str, Any] | None:
@@ -147,7 +149,8 @@ def item_document(item: Any, source: Source) -> Document:
             "_checksum": checksum,
             "source_url": clean_text(source.url),
             "crawled_at": source.crawled_at,
-            "updated_at": source.crawled_at,
+            "parsed_at": source.parsed_at or source.crawled_at,
+            "updated_at": source.parsed_at or source.crawled_at,
         }
         return Document(kind.collection, _sized(bson.encode(meta | own)))
     except NotStorableError:

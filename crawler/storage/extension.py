@@ -42,7 +42,7 @@ class Storage:
         self._config = config
         self._store: Store | None = None
         self._is_closed = False
-        self._under_way: WeakKeyDictionary[Any, _PageUnderWay] = WeakKeyDictionary()
+        self._under_way: WeakKeyDictionary[Any, PageUnderWay] = WeakKeyDictionary()
         self._room: asyncio.Task[None] | None = None
         #: Stands for the crawl where the scheduler knows of none.
         self._run = uuid.uuid4().hex
@@ -180,20 +180,20 @@ class Storage:
     def _crawl(self) -> str:
         return getattr(self._crawler.engine.scheduler, "crawl_id", None) or self._run
 
-    def _page_of(self, response: Any) -> "_PageUnderWay":
+    def _page_of(self, response: Any) -> "PageUnderWay":
         """Return what is known of a response, or of the failure that an errback got instead."""
         page = self._under_way.get(response)
         if page is None:
             request = response.request
             key = self._crawler.request_fingerprinter.fingerprint(request)
-            page = self._under_way[response] = _PageUnderWay(key, request.url)
+            page = self._under_way[response] = PageUnderWay(key, request.url, datetime.now(UTC))
         return page
 
     def _source_of(self, item: Any, response: Any) -> Source:
         if response is None:  # the spider's start() gave it
             return Source("", datetime.now(UTC), None, 0)
         page = self._page_of(response)
-        return Source(page.url, page.crawled_at, page.key, page.places.take(item), page.is_kept)
+        return Source(page.url, page.crawled_at, page.key, page.places.take(item), page.is_kept, page.parsed_at)
 
     def _seed_of(self, response: Any) -> bytes | None:
         try:
@@ -214,14 +214,18 @@ class Storage:
         self._crawler.stats.inc_value(f"storage/{name}", number)  # type: ignore[arg-type]
 
 
-class _PageUnderWay:
+class PageUnderWay:
     """What is known of a page while its callback and the pipelines are at work."""
 
-    __slots__ = ("crawled_at", "is_kept", "key", "places", "url")
+    __slots__ = ("crawled_at", "is_kept", "key", "parsed_at", "places", "url")
 
-    def __init__(self, key: bytes, url: str) -> None:
+    def __init__(
+        self, key: bytes, url: str, crawled_at: datetime, parsed_at: datetime | None = None, *, is_kept: bool = False
+    ) -> None:
         self.key = key
         self.url = url
-        self.crawled_at = datetime.now(UTC)
-        self.is_kept = False
+        self.crawled_at = crawled_at
+        #: None: right after it was fetched.
+        self.parsed_at = parsed_at
+        self.is_kept = is_kept
         self.places = Places()

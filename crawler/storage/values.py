@@ -40,6 +40,11 @@ def clean_text(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
+def plain_name(field: str) -> str:
+    """Return the name that is stored as *field*, where it was a text without `%` and was not taken."""
+    return field.replace("%2E", ".").replace("%24", "$").replace("%00", "\0")
+
+
 class _Conversion:
     """Convert one document, and stop when it becomes too large to be one."""
 

@@ -182,6 +182,23 @@ async def test_the_newest_stays_whatever_the_order(write: Write, database: Datab
     assert pages[0]["crawled_at"] == (NOW + DAY).replace(tzinfo=None)
 
 
+async def test_of_one_fetch_the_item_that_was_parsed_later_stays(write: Write, database: Database) -> None:
+    """Whatever the order; and what is parsed of an older fetch, however late, changes nothing."""
+    versions = [("old", NOW - DAY, 9), ("as crawled", NOW, 0), ("parsed again", NOW, 1), ("and again", NOW, 2)]
+    orders = list(itertools.permutations(versions))
+    for step in range(len(versions)):
+        documents = []
+        for number, order in enumerate(orders):
+            title, crawled_at, days = order[step]
+            source = Source("http://site.example/", crawled_at, b"%d" % number, 0, parsed_at=crawled_at + days * DAY)
+            documents.append(item_document({"title": title}, source))
+        await write([*documents, *documents])
+    items = await database["items"].find().to_list()
+    assert {(item["title"], item["crawled_at"], item["parsed_at"], item["updated_at"]) for item in items} == {
+        ("and again", *(when.replace(tzinfo=None) for when in (NOW, NOW + 2 * DAY, NOW + 2 * DAY)))
+    }
+
+
 async def test_a_document_that_mongodb_refuses_is_set_aside_alone(
     write: Write, database: Database, counts: Counter[str]
 ) -> None:

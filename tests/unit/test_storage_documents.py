@@ -108,6 +108,7 @@ def test_an_item_knows_its_page() -> None:
         "_raw_id": b"fingerprint",
         "source_url": "http://shop.example/p/1",
         "crawled_at": NOW,
+        "parsed_at": NOW,
         "updated_at": NOW,
         "sku": "A-1",
         "title": "Lamp",
@@ -141,6 +142,13 @@ def test_collection_and_key_of_each_kind_of_item(item: object, collection: str, 
     document = item_document(item, SOURCE)
     assert document.collection == collection
     assert decoded(document)["_id"] == key
+
+
+def test_an_item_that_is_parsed_again_is_as_old_as_its_page() -> None:
+    later = NOW + dt.timedelta(1)
+    again = Source(SOURCE.url, NOW, SOURCE.page, SOURCE.place, parsed_at=later)
+    item = decoded(item_document({"n": 1}, again))
+    assert (item["crawled_at"], item["parsed_at"], item["updated_at"]) == (NOW, later, later)
 
 
 def test_an_item_from_no_page_is_known_by_its_content() -> None:
