@@ -134,6 +134,9 @@ class Config(DedupSettings, frozen=True, kw_only=True, rename="upper"):
     #: Hosts that may have addresses that are not public, by commas; "*": any host may; "none": none may.
     crawl_private_hosts: str = "*"
 
+    #: Whether a page that is stored is asked for only if it has changed.
+    crawl_conditional: bool = False
+
     #: Whether pages and items go to MongoDB.
     storage: bool = True
     store_batch_docs: Count = 500

@@ -33,6 +33,8 @@ DOWNLOADER_MIDDLEWARES = {
     "crawler.robots.SharedRobotsTxtMiddleware": 100,
     # Before any other asks the host for anything.
     "crawler.private_hosts.PrivateHostsMiddleware": 10,
+    # Between cookies and redirects.
+    "crawler.storage.ConditionalRequests": 650,
 }
 TWISTED_DNS_RESOLVER = "crawler.private_hosts.GuardedResolver"
 SPIDER_MIDDLEWARES = {"crawler.storage.RawPages": 1000, "crawler.logs.AboutPage": 0}

@@ -6,6 +6,7 @@
 `itemtypes.py`     which collection an item goes to, and its natural key (`stored_as`)
 `places.py`        an item's place on its page, which is its key where it has no natural one
 `origin.py`        the request that a page answers, as a seed; `stored.py`: pages read back, as responses
+`conditional.py`   the downloader middleware by which only what has changed is fetched
 `documents.py`     pages, items and rejects as documents; `values.py`: values that MongoDB lacks
 `store.py`         the whole way of a document, opened and closed as one
 `buffer.py`        batches on their way, bounded; `writer.py`: one batch, until it is durable
@@ -18,8 +19,9 @@
 =================  ===========================================================================================
 """
 
+from crawler.storage.conditional import ConditionalRequests
 from crawler.storage.extension import Storage
 from crawler.storage.itemtypes import stored_as
 from crawler.storage.middleware import RawPages
 
-__all__ = ["RawPages", "Storage", "stored_as"]
+__all__ = ["ConditionalRequests", "RawPages", "Storage", "stored_as"]

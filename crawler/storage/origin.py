@@ -9,18 +9,21 @@ from scrapy.http import Headers
 
 from crawler import seeds
 
+#: In a request's meta: it is to be fetched whatever is stored (conditional.py).
+UNCONDITIONAL = "unconditional"
+
 #: What Scrapy's downloader and its middlewares note in a request for themselves; `redirect_urls` is for callbacks, too.
 _DOWNLOAD_META = frozenset(
     {
         *("download_timeout", "download_slot", "download_latency", "retry_times", "redirect_times", "redirect_ttl"),
-        *("proxy", "_scheme_proxy", "_auth_proxy", "cached_response", "_dont_cache"),
+        *("proxy", "_scheme_proxy", "_auth_proxy", "cached_response", "_dont_cache", UNCONDITIONAL),
     }
 )
 _DOWNLOAD_HEADERS = (
     *("Accept", "Accept-Language", "Accept-Encoding", "User-Agent"),
     *("Cookie", "Authorization", "Proxy-Authorization"),
 )
-_SENT_BEFORE = frozenset({"retry_times", "redirect_times"})
+_SENT_BEFORE = frozenset({"retry_times", "redirect_times", UNCONDITIONAL})
 
 
 def seed_of(request: Request, crawler: Crawler) -> bytes:
