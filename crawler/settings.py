@@ -19,29 +19,8 @@ SPIDER_MODULES = ["crawler.spiders"]
 NEWSPIDER_MODULE = "crawler.spiders"
 COMMANDS_MODULE = "crawler.commands"
 
-# The parts that make a spider distributed and its pages durable; any project can name them.
-SCHEDULER = "crawler.scheduler.Scheduler"
-EXTENSIONS = {
-    "crawler.storage.Storage": 0,
-    "crawler.metrics.Metrics": 0,
-    "crawler.heartbeat.Heartbeat": 0,
-    "crawler.summary.Summary": 0,
-}
-ADDONS = {"crawler.logs.Logs": 0}
-DOWNLOADER_MIDDLEWARES = {
-    "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
-    "crawler.robots.SharedRobotsTxtMiddleware": 100,
-    # Before any other asks the host for anything.
-    "crawler.private_hosts.PrivateHostsMiddleware": 10,
-    # Between cookies and redirects.
-    "crawler.storage.ConditionalRequests": 650,
-}
-TWISTED_DNS_RESOLVER = "crawler.private_hosts.GuardedResolver"
-SPIDER_MIDDLEWARES = {"crawler.storage.RawPages": 1000, "crawler.logs.AboutPage": 0}
-REQUEST_FINGERPRINTER_CLASS = "crawler.fingerprints.RequestFingerprinter"
-# What was seen is the frontier's business.
-DUPEFILTER_CLASS = "scrapy.dupefilters.BaseDupeFilter"
-TWISTED_REACTOR = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
+# What makes spiders distributed and their pages durable, and log lines tell where they belong; any project can name it.
+ADDONS = {"crawler.logs.Logs": 0, "crawler.addon.Seedbed": 0}
 
 CONCURRENT_REQUESTS = _scrapy.concurrent_requests
 CONCURRENT_REQUESTS_PER_DOMAIN = _scrapy.concurrent_requests_per_domain

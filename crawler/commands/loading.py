@@ -4,9 +4,8 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from scrapy import Spider
-from scrapy.crawler import Crawler
+from scrapy.crawler import AsyncCrawlerRunner
 from scrapy.settings import BaseSettings
-from scrapy.spiderloader import get_spider_loader
 from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy.utils.request import RequestFingerprinterProtocol
 
@@ -22,6 +21,6 @@ class Loaded:
     @classmethod
     def by_name(cls, name: str, settings: Any) -> Self:
         """Return the spider named *name*. Raises KeyError when the project has none."""
-        crawler = Crawler(get_spider_loader(settings).load(name), settings)
+        crawler = AsyncCrawlerRunner(settings).create_crawler(name)  # a runner heeds ADDONS
         fingerprinter = build_from_crawler(load_object(crawler.settings["REQUEST_FINGERPRINTER_CLASS"]), crawler)
         return cls(crawler.spidercls(), crawler.settings, fingerprinter)

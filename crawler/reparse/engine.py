@@ -19,6 +19,7 @@ from scrapy.settings import BaseSettings
 from twisted.python.failure import Failure
 
 from crawler import seeds
+from crawler.addon import COMPONENTS
 from crawler.config import Config
 from crawler.errors import BadPageError, BadSeedError, StorageError
 from crawler.links import Links
@@ -37,7 +38,6 @@ _LIMITS = ("TIMEOUT", "TIMEOUT_NO_ITEM", "ITEMCOUNT", "PAGECOUNT", "PAGECOUNT_NO
 _SETTINGS: dict[str, Any] = {
     "STORAGE": True,
     "STORE_SPOOL_DIR": "",  # when items can't be written, no pages can be read
-    "DOWNLOADER_MIDDLEWARES_BASE": {},
     # Whoever watches the workers would take this for one.
     "METRICS_PORT": "off",
     "HEARTBEAT_FILE": "",
@@ -50,7 +50,8 @@ def prepare(settings: BaseSettings, run: Run) -> None:
     settings.update(_SETTINGS, "cmdline")
     settings.set(_RUN, run, "cmdline")
     settings.set("SCHEDULER", Scheduler, "cmdline")
-    settings.set("DOWNLOADER_MIDDLEWARES", {Answers: 0}, "cmdline")
+    others = {**settings.getdict("DOWNLOADER_MIDDLEWARES_BASE"), **COMPONENTS["DOWNLOADER_MIDDLEWARES"]}
+    settings.set("DOWNLOADER_MIDDLEWARES", {**dict.fromkeys(others), Answers: 0}, "cmdline")
     settings.set_in_component_priority_dict("SPIDER_MIDDLEWARES", StoredPages, -1_000_000)
     settings.setdefault_in_component_priority_dict("SPIDER_MIDDLEWARES", RawPages, 1000)
     settings.set_in_component_priority_dict("EXTENSIONS", Storage, None)

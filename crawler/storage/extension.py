@@ -206,7 +206,9 @@ class Storage:
 
     def _put(self, draft: Draft) -> None:
         if self._store is None:
-            raise RuntimeError("the storage is not open: add crawler.storage.RawPages to SPIDER_MIDDLEWARES")
+            raise RuntimeError(
+                "the storage is not open: the spider middleware crawler.storage.RawPages, which opens it, is off"
+            )
         self._store.buffer.put(draft)
 
     def _count(self, name: str, number: float) -> None:

@@ -36,6 +36,10 @@ class StorageSpider(scrapy.Spider):
         "SCHEDULER": "scrapy.core.scheduler.Scheduler",
         "DUPEFILTER_CLASS": "scrapy.dupefilters.RFPDupeFilter",
         "ITEM_PIPELINES": {Pipeline: 100},
+        # A spider's own parts, in whose place nothing is to be lost.
+        "EXTENSIONS": {"scrapy.extensions.corestats.CoreStats": 5},
+        "SPIDER_MIDDLEWARES": {"scrapy.spidermiddlewares.depth.DepthMiddleware": 5},
+        "ADDONS": {},
         "ROBOTSTXT_OBEY": False,
         "RETRY_ENABLED": False,
     }
