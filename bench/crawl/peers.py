@@ -77,4 +77,18 @@ STORING = {
     ),
 }
 
-PEERS = TIMED | STORING
+#: The same worker without and with the storage.
+STORED = {
+    "ours": TIMED["ours"],
+    "ours_stored": Peer(
+        "Seedbed, pages in MongoDB",
+        _OURS
+        | {
+            "STORAGE": True,
+            "EXTENSIONS": {"crawler.storage.Storage": 0},
+            "SPIDER_MIDDLEWARES": {"crawler.storage.RawPages": 1000},
+        },
+    ),
+}
+
+PEERS = TIMED | STORING | STORED

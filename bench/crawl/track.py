@@ -7,13 +7,14 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from redis import Redis
 
 from bench.frame import REDIS_CONF, ROOT, Run
 from bench.servers import EmbeddedRedis
 from bench.site import SiteConfig, SiteProcess
+from bench.swarm import percentile
 
 #: The share of the pages that comes first and is not counted: everything is imported, connected and warm then.
 WARM_UP = 0.15
@@ -23,6 +24,14 @@ SITE = SiteConfig(port=0, links_per_page=20, spelling_share=0.03, failing_share=
 
 #: (monotonic seconds, seconds of work) of each page of a worker.
 Pages = Sequence[tuple[float, float]]
+
+
+class Crawled(NamedTuple):
+    """Hold what one worker noted."""
+
+    pages: Pages
+    #: How much later than due timers of its event loop fired.
+    lags_s: Sequence[float]
 
 
 class Track:
@@ -47,7 +56,7 @@ class Track:
         """Crawl the site with one worker, and return its figures; *settings* go before those of the peer."""
         self.redis.flushall()
         before = self.redis.info()
-        pages = self.workers(peer, 1, **settings)[0]
+        pages, lags_s = self.workers(peer, 1, **settings)[0]
         after = self.redis.info()
         first = int(WARM_UP * len(pages))
         (began_s, had_worked_s), (ended_s, worked_s) = pages[first], pages[-1]
@@ -56,18 +65,19 @@ class Track:
             "pages_per_s": counted / (ended_s - began_s),
             "cpu_ms_per_page": (worked_s - had_worked_s) / counted * 1000,
             # Less the one that asked for these figures.
+            "loop_lag_p99_ms": 1000 * percentile(sorted(lags_s[int(WARM_UP * len(lags_s)) :]), 99),
             "round_trips_per_page": (_grown("total_reads_processed", before, after) - 1) / len(pages),
             "redis_cpu_ms_per_page": redis_cpu_s(before, after) / len(pages) * 1000,
         }
 
-    def workers(self, peer: str, number: int, **settings: Any) -> list[Pages]:
-        """Let *number* workers share a crawl, and return the pages of each. Raises RuntimeError when one fails."""
+    def workers(self, peer: str, number: int, **settings: Any) -> list[Crawled]:
+        """Let *number* workers share a crawl, and return what each noted. Raises RuntimeError when one fails."""
         processes = [self.start(peer, [self.site.config.start_url], **settings) for _ in range(number)]
         answers = [process.communicate() for process in processes]
         for process, (_, errors) in zip(processes, answers, strict=True):
             if process.returncode:
                 raise RuntimeError(f"the crawl of {peer} failed: {errors[-2000:]}")
-        return [json.loads(answer) for answer, _ in answers]
+        return [Crawled(**json.loads(answer)) for answer, _ in answers]
 
     def start(
         self, peer: str, urls: Sequence[str], log: Path | None = None, **settings: Any

@@ -42,6 +42,7 @@ PART = Part(
     {
         "pages_per_s": "responses a second after the warm-up",
         "cpu_ms_per_page": "time that the worker's process worked for a page; steadier than the rate on a busy machine",
+        "loop_lag_p99_ms": "how late timers of the busy event loop fired, 99 of 100 at most",
         "round_trips_per_page": "requests that Redis read (total_reads_processed, connecting included), by pages",
         "redis_cpu_ms_per_page": "time that Redis worked for a page",
         "ratio_ours_to_scrapy": "pages a second: Seedbed with an unmodified spider against plain Scrapy",

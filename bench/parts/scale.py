@@ -29,7 +29,7 @@ def measure(bench: Bench) -> Figures:
 def _crawl(track: Track, number: int) -> Run:
     track.redis.flushall()
     site_before_s, redis_before = cpu_s(track.site.pid), track.redis.info("cpu")
-    workers = track.workers("ours_links", number)
+    workers = [worker.pages for worker in track.workers("ours_links", number)]
     site_s = cpu_s(track.site.pid) - site_before_s
     redis_s = redis_cpu_s(redis_before, track.redis.info("cpu"))
     total = sum(map(len, workers))

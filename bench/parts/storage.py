@@ -1,11 +1,19 @@
-"""How many documents a second become durable in MongoDB: in the usual ways, and through the storage."""
+"""How many documents a second become durable in MongoDB, in the usual ways and through the storage; and what the
+storage costs a crawl.
+"""
 
 import asyncio
 from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+
+from pymongo import MongoClient
 
 from bench import storage_path
-from bench.frame import Bars, Bench, Figure, Figures, Part
+from bench.crawl.track import SITE, Track
+from bench.frame import Bars, Bench, Figure, Figures, Part, Run, figures_of, ratio
 from bench.servers import EmbeddedMongo, find_mongo
+from bench.servers.slow_line import SlowLine
 
 _WAYS = {
     "insert_one": storage_path.ONE,
@@ -24,8 +32,18 @@ _TITLES = {
 }
 
 
+#: How much later a distant MongoDB answers, seconds.
+FAR_S = 0.2
+_CRAWLS = {
+    "crawl_without": "without the storage",
+    "crawl_with": "with it",
+    "crawl_with_far": f"MongoDB answers {FAR_S * 1000:.0f} ms late",
+}
+_DATABASE = "bench_crawl"
+
+
 def measure(bench: Bench) -> Figures:
-    """Store the same documents in each way in each round."""
+    """Store the same documents in each way in each round; then crawl without the storage and with it."""
     program = find_mongo()
     documents, rounds = bench.choose(20_000, 5_000), bench.choose(5, 2)
     with ExitStack() as stack:
@@ -33,13 +51,40 @@ def measure(bench: Bench) -> Figures:
         server = stack.enter_context(EmbeddedMongo(program, replica_set=replica_set))
         for _ in bench.steps([f"{rounds} rounds of {len(_WAYS)} ways"]):
             rates = asyncio.run(storage_path.measure(server.url, documents, rounds))
+        crawls = _crawls(bench, server)
     bench.notes.append(f"storage: {program}.")
     figures = {f"{name}.docs_per_s": Figure.of(rates[way]) for name, way in _WAYS.items()}
     ones, bulks, ours = (rates[_WAYS[name]] for name in ("insert_one", "bulk", "ours"))
-    return figures | {
-        "ratio_ours_to_insert_one": Figure.of(a / b for a, b in zip(ours, ones, strict=True)),
-        "ratio_ours_to_bulk": Figure.of(a / b for a, b in zip(ours, bulks, strict=True)),
-    }
+    return (
+        figures
+        | figures_of(crawls)
+        | {
+            "ratio_crawl_with_to_without": ratio(crawls, "pages_per_s", "crawl_with", "crawl_without"),
+            "ratio_crawl_far_to_without": ratio(crawls, "pages_per_s", "crawl_with_far", "crawl_without"),
+            "ratio_ours_to_insert_one": Figure.of(a / b for a, b in zip(ours, ones, strict=True)),
+            "ratio_ours_to_bulk": Figure.of(a / b for a, b in zip(ours, bulks, strict=True)),
+        }
+    )
+
+
+def _crawls(bench: Bench, server: EmbeddedMongo) -> dict[str, list[Run]]:
+    """Let one worker crawl pages of 20 KB, without the storage, with it, and with a MongoDB that is far away."""
+    site = replace(SITE, products=bench.choose(1200, 400), page_bytes=storage_path.PAGE_BYTES)
+    with ExitStack() as stack:
+        track = stack.enter_context(Track(site))
+        line = stack.enter_context(SlowLine(server.port, FAR_S / 2))
+        client: MongoClient[dict[str, object]] = stack.enter_context(MongoClient(server.url))
+
+        def crawl(uri: str) -> Run:
+            if not uri:
+                return track.crawl("ours")
+            client.drop_database(_DATABASE)
+            return track.crawl("ours_stored", MONGO_URI=uri, MONGO_DATABASE=_DATABASE)
+
+        # A member of a replica set would tell where it is, and the client go there straight away.
+        far = f"mongodb://127.0.0.1:{line.port}/?directConnection=true"
+        ways = {"crawl_without": "", "crawl_with": server.url, "crawl_with_far": far}
+        return bench.in_turns(bench.choose(5, 2), {name: partial(crawl, uri) for name, uri in ways.items()})
 
 
 PART = Part(
@@ -48,12 +93,24 @@ PART = Part(
     f"""The same documents go to the same server, turn by turn, each time into an empty collection, acknowledged by a
     majority and the journal: one at a time, by bulk_write of {storage_path.BATCH_DOCS}, and through the storage, which
     begins with items, not with documents that are ready to be sent. Pages of {storage_path.PAGE_BYTES // 1000} KB
-    likewise; the storage compresses them, and its peer is given what came out of that.""",
+    likewise; the storage compresses them, and its peer is given what came out of that. Then one worker crawls a site
+    whose pages have {storage_path.PAGE_BYTES // 1000} KB: without the storage, with it, and with a line to MongoDB that
+    takes {FAR_S / 2 * 1000:.0f} ms each way.""",
     measure,
     {
         "docs_per_s": "documents a second that are durable",
         "ratio_ours_to_insert_one": "the storage against insert_one, items",
         "ratio_ours_to_bulk": "the storage against bulk_write, items",
+        "pages_per_s": "responses a second after the warm-up",
+        "cpu_ms_per_page": "time that the worker's process worked for a page",
+        "loop_lag_p99_ms": "how late timers of the busy event loop fired, 99 of 100 at most",
+        "round_trips_per_page": "requests that Redis read (total_reads_processed, connecting included), by pages",
+        "redis_cpu_ms_per_page": "time that Redis worked for a page",
+        "ratio_crawl_with_to_without": "pages a second: with the storage against without",
+        "ratio_crawl_far_to_without": "pages a second: with a distant MongoDB against without the storage",
     },
-    [Bars("Documents a second, durable", "docs_per_s", _TITLES)],
+    [
+        Bars("Documents a second, durable", "docs_per_s", _TITLES),
+        Bars("Pages a second, one worker", "pages_per_s", _CRAWLS),
+    ],
 )

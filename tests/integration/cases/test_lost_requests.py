@@ -11,11 +11,11 @@ from redis import Redis
 
 from bench.demo.worker import WorkerProcess
 from bench.servers import EmbeddedRedis
+from bench.servers.slow_line import SlowLine
 from crawler.frontier.controls import Controls
 from crawler.frontier.keys import Keys
 from crawler.frontier.status import Status
 from tests.integration.cases.pages import PATIENCE_S, Pages
-from tests.integration.cases.slow_line import SlowLine
 
 Start = Callable[..., WorkerProcess]
 Eventually = Callable[..., None]
