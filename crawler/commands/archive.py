@@ -48,17 +48,17 @@ class Command(ScrapyCommand):
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Add what this command takes."""
         super().add_options(parser)
-        place = "the archive: a folder or an address such as s3://bucket/pages (default: ARCHIVE_URL)"
+        place = "the archive, a folder or an address such as s3://bucket/pages (ARCHIVE_URL, if not given)"
         parser.add_argument("--to", "--from", dest="place", metavar="URL", help=place)
-        age = "a span (30d, 12h) or a date (2026-11-30); default: ARCHIVE_AFTER_DAYS"
+        age = "a span (30d, 12h) or a date (2026-11-30); ARCHIVE_AFTER_DAYS, if not given"
         parser.add_argument("--older-than", metavar="AGE", help=age)
-        size = "how large a file becomes, about (default: ARCHIVE_FILE_BYTES)"
+        size = "how large a file becomes, about (ARCHIVE_FILE_BYTES, if not given)"
         parser.add_argument("--file-bytes", metavar="BYTES", type=int, help=size)
         parser.add_argument("--dry-run", action="store_true", help="say what would be moved, and move nothing")
         parser.add_argument("--list", dest="listing", action="store_true", help="list what is archived")
-        parser.add_argument("--url", help="with --list: the versions of this page (or fingerprint)")
+        parser.add_argument("--url", help="with --list, the versions of this page (or fingerprint)")
         parser.add_argument("--show", dest="shown", metavar="KEY", help="give the newest archived body of a page")
-        parser.add_argument("--output", metavar="FILE", help="with --show: where to (default: standard output)")
+        parser.add_argument("--output", metavar="FILE", help="where --show writes to, if not to standard output")
         parser.add_argument("--restore", dest="restored", metavar="KEY", nargs="+", help="put pages back into MongoDB")
         parser.add_argument("--json", action="store_true", help="answer in JSON")
 

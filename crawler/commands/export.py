@@ -37,12 +37,12 @@ class Command(ScrapyCommand):
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Add what this command takes."""
         super().add_options(parser)
-        parser.add_argument("--format", choices=FORMATS, default="jsonl", help="default: jsonl")
+        parser.add_argument("--format", choices=FORMATS, default="jsonl", help="jsonl, if not given")
         when = "a date (2026-11-30, 2026-11-30T12:00Z) or a span before now (7d, 12h)"
         parser.add_argument("--since", metavar="WHEN", help=f"what was updated at or after {when}")
         parser.add_argument("--until", metavar="WHEN", help="what was updated before that")
         parser.add_argument("--fields", metavar="A,B,C", help="these fields alone, in this order")
-        parser.add_argument("--output", metavar="FILE", default=STDOUT, help="default: -, the standard output")
+        parser.add_argument("--output", metavar="FILE", default=STDOUT, help="standard output (-), if not given")
         parser.add_argument("--list", dest="listing", action="store_true", help="name the collections, and count")
         parser.add_argument("--json", action="store_true", help="answer in JSON")
 
@@ -75,7 +75,7 @@ class Command(ScrapyCommand):
         except ValueError as error:
             raise UsageError(str(error)) from None
         fields = _fields(opts.fields) if opts.fields is not None else ()
-        with opened(config) as database, Progress() as progress:
+        with opened(config) as database, Progress(is_alone=opts.output != STDOUT) as progress:
             source = Source(database, name, fields=fields, since=since, until=until)
             progress.total = source.about()
             done = export(name, source, opts.format, opts.output, lambda what, count: progress.tell(count, what))

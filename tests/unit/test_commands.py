@@ -52,7 +52,9 @@ class Terminal(io.StringIO):
         return self._is_live
 
 
-def told(monkeypatch: pytest.MonkeyPatch, terminal: Terminal, seconds: Iterator[float]) -> None:
+def told(
+    monkeypatch: pytest.MonkeyPatch, terminal: Terminal, seconds: Iterator[float], *, is_alone: bool = True
+) -> None:
     """Count to five, at the given times."""
 
     class Clock:
@@ -62,23 +64,30 @@ def told(monkeypatch: pytest.MonkeyPatch, terminal: Terminal, seconds: Iterator[
 
     monkeypatch.setattr(progress, "time", Clock)
     monkeypatch.setattr(sys, "stderr", terminal)
-    with Progress() as shown:
+    with Progress(is_alone=is_alone) as shown:
         shown.total = 5
         for number in range(1, 6):
             shown.tell(number, "pages")
+        shown.tell(1, "pages again")
 
 
 def test_a_log_gets_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal(is_live=False)
-    told(monkeypatch, terminal, iter([0.0, 1.0, 20.0, 31.0, 40.0, 62.0]))
+    told(monkeypatch, terminal, iter([1.0, 20.0, 31.0, 40.0, 62.0, 99.0]))
     assert terminal.getvalue() == "3 of 5 pages, 0/s\n5 of 5 pages, 0/s\n"
 
 
 def test_a_terminal_gets_a_line_that_lives_and_is_wiped_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal(is_live=True)
-    told(monkeypatch, terminal, chain([0.0, 1.0, 1.1, 2.0], repeat(2.1)))
+    told(monkeypatch, terminal, chain([0.0, 0.1, 1.0, 1.1], repeat(2.0)))
     wiped = "\r\x1b[K"
-    assert terminal.getvalue() == f"{wiped}1 of 5 pages, 1/s{wiped}3 of 5 pages, 2/s{wiped}"
+    assert terminal.getvalue() == f"{wiped}3 of 5 pages, 3/s{wiped}5 of 5 pages, 2/s{wiped}"
+
+
+def test_no_line_lives_among_what_goes_to_standard_output(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal(is_live=True)
+    told(monkeypatch, terminal, chain([0.0, 0.1, 1.0, 1.1], repeat(2.0)), is_alone=False)
+    assert terminal.getvalue() == ""
 
 
 def test_short_work_says_nothing_in_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
