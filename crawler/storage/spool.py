@@ -122,7 +122,7 @@ class Spool:
     def _append(self, groups: Groups) -> bool:
         size_bytes = sum(len(document.raw) for documents in groups.values() for document in documents)
         if self.size_bytes + size_bytes > self.limit_bytes:
-            self._complain(f"it is at its limit of {self.limit_bytes:,} bytes (STORE_SPOOL_BYTES)")
+            self._refuse(f"it is at its limit of {self.limit_bytes:,} bytes (STORE_SPOOL_BYTES)")
             return False
         try:
             if self._own is None:
@@ -132,7 +132,7 @@ class Spool:
             if self._own is not None:
                 self._set_aside(self._own, error)
         except SpoolError as error:
-            self._complain(str(error))
+            self._refuse(str(error))
         else:
             self._complaint = ""
             return True
@@ -188,7 +188,7 @@ class Spool:
             try:
                 self._adopt_one(path)
             except SpoolError as error:
-                self._complain(str(error))
+                self._complain(f"Can't take over a spool: {error}")
 
     def _adopt_one(self, path: Path) -> None:
         file = SpoolFile.locked(path)
@@ -233,8 +233,11 @@ class Spool:
             place,
         )
 
+    def _refuse(self, why: str) -> None:
+        self._complain(f"The spool takes no documents: {why}. They wait in memory for MongoDB")
+
     def _complain(self, complaint: str) -> None:
-        """Say once why the spool takes nothing."""
+        """Say once what is wrong."""
         if complaint != self._complaint:
             self._complaint = complaint
-            logger.error("The spool takes no documents: %s. They wait in memory for MongoDB", complaint)
+            logger.error("%s", complaint)

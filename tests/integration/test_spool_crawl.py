@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 from pymongo import MongoClient
 from redis import Redis
 
 from bench.demo.worker import ROOT, WorkerProcess
 from bench.servers import EmbeddedMongo
+from bench.servers.process import free_port
 from bench.site import SiteConfig, SiteProcess, canonical_url, expected_pages, expected_products
 from crawler.frontier.controls import Controls
 from crawler.frontier.keys import SPOOLS, Keys
@@ -93,12 +96,18 @@ def test_the_crawl_goes_on_while_mongod_is_dead(
     spool: Path,
 ) -> None:
     """Pages are acknowledged meanwhile, and anybody can see where their documents are."""
-    crawling = worker("shop", *arguments(site))
+    port = free_port()
+    crawling = worker("shop", *arguments(site), METRICS_HOST="127.0.0.1", METRICS_PORT=str(port))
     eventually(lambda: status(environ).done > 30, 60)
     own_mongo.kill()
     before = status(environ).done
     eventually(lambda: status(environ).done > before + 100, 60)
     eventually(lambda: "On workers' disks" in told(environ), 60)
+    text = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10).read().decode()
+    found = {sample.name: sample.value for f in text_string_to_metric_families(text) for sample in f.samples}
+    assert found["crawler_spool_documents"] > 100
+    assert 0 < found["crawler_spool_bytes"] < found["crawler_spool_limit_bytes"] == 1 << 30
+    assert found["crawler_spool_oldest_timestamp_seconds"] > found["process_start_time_seconds"]
     own_mongo.start()
     ended(crawling)
     assert crawling.stat("storage/replayed") == crawling.stat("storage/spooled") > 100

@@ -183,6 +183,17 @@ def test_every_container_is_confined(compose: dict[str, Any]) -> None:
             assert ":-127.0.0.1:" in port, name
 
 
+def test_what_a_container_keeps_belongs_to_its_user(compose: dict[str, Any]) -> None:
+    """A new volume takes over the owner of the folder that it is mounted on, which the image has to have."""
+    made = re.findall(
+        r"install --directory --owner=(\d+) --group=(\d+) --mode=700 (.*)", (ROOT / "Dockerfile").read_text()
+    )
+    owners = {folder: f"{user}:{group}" for user, group, folders in made for folder in folders.split()}
+    for name in ("worker", "archive"):
+        for volume in compose[name]["volumes"]:
+            assert owners[volume.split(":")[1]] == compose[name]["user"], volume
+
+
 def test_workers_can_be_scaled(compose: dict[str, Any]) -> None:
     assert not {"container_name", "ports", "hostname"} & set(compose["worker"])
 
