@@ -18,7 +18,7 @@ from crawler.frontier.messages import FILTERED, Answer, Idle, Lease, Link, Opene
 from crawler.hand import Hand, Page
 from crawler.outbox import Outbox
 from crawler.recent import Recent
-from crawler.storage import Storage
+from crawler.sinks import Sinks
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class Conversation:
         spider: Spider,
         frontier: Frontier,
         hand: Hand,
-        storage: Storage | None,
+        sinks: Sinks,
         on_work: Callable[[], None],
         on_complete: Callable[[], None],
         nothing_waits: Callable[[], Awaitable[bool]],
@@ -50,7 +50,7 @@ class Conversation:
         self.spider = spider
         self.frontier = frontier
         self.hand = hand
-        self.storage = storage
+        self.sinks = sinks
         self.on_work = on_work
         self.on_complete = on_complete
         self.nothing_waits = nothing_waits
@@ -95,7 +95,7 @@ class Conversation:
     @property
     def is_full(self) -> bool:
         """Tell whether no more pages should be begun."""
-        return not self.outbox.has_room or (self.storage is not None and self.storage.full)
+        return not self.outbox.has_room or self.sinks.full
 
     async def wait_for_room(self) -> None:
         """Return when more start URLs may come in: this worker has room, and the frontier too."""
@@ -262,8 +262,8 @@ class Conversation:
         if idle.wait_ms >= 0:
             longest_s = min(longest_s, max(idle.wait_ms / 1000, SHORTEST_WAIT_S))
         self._poll_s = min(2 * self._poll_s, longest_s)
-        if self.storage is not None and self.hand.unsettled:
-            self.storage.hurry()
+        if self.hand.unsettled:
+            self.sinks.hurry()
         if self.complete or self.is_busy or not self.config.close_when_complete:
             return
         if state == "complete" or (idle.is_complete and await self._finish()):

@@ -36,6 +36,7 @@ from crawler.links import Expander, Links
 from crawler.logs import name_worker
 from crawler.politeness import retry_after_ms
 from crawler.refusal import fail, is_refused, refuse
+from crawler.sinks import Sinks
 from crawler.storage import Storage
 
 logger = logging.getLogger(__name__)
@@ -61,6 +62,7 @@ class Scheduler(BaseScheduler):
         #: The whole crawl's, at its end, if this worker saw that it is complete.
         self.books: Status | None = None
         self._task: asyncio.Task[None] | None = None
+        self._sinks = Sinks.of(crawler)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -183,7 +185,7 @@ class Scheduler(BaseScheduler):
             spider,
             self.frontier,
             hand,
-            self._storage,
+            self._sinks,
             on_work=self._hooks.nudge,
             on_complete=self._on_complete,
             nothing_waits=self._nothing_waits,
@@ -218,8 +220,8 @@ class Scheduler(BaseScheduler):
             return
         if self._storage is not None:
             await self._storage.close(reason)
-            if self._storage.pending() is not None:
-                self.conversation.forsake()
+        if self._sinks.pending() is not None:
+            self.conversation.forsake()
         self._intake.close()
         self.conversation.hurry()
         await asyncio.wait([self._intake_task], timeout=self._patience_s)
@@ -279,12 +281,12 @@ class Scheduler(BaseScheduler):
         page.reason = failure
         if page.delay_ms:  # it never reached the downloader
             self.conversation.report(Turn(page.token, 0))
-        if self._storage is None or (durable := self._storage.pending()) is None:
+        if (durable := self._sinks.pending()) is None:
             self.conversation.put(page)
             return
         durable.add_done_callback(lambda _: self.conversation.put(page))
         if not self.conversation.hand.pages:
-            self._storage.hurry()  # nothing is under way that would fill its batch
+            self._sinks.hurry()  # nothing is under way that would fill its batch
 
     def _on_response(self, response: Response, request: Request) -> None:
         if wait_ms := retry_after_ms(response):

@@ -1,47 +1,58 @@
-"""Documents on their way to MongoDB: gathered into batches, several of which are written at once, bounded in bytes.
+"""Documents on their way out: gathered into batches, several of which may be written at once, bounded in bytes.
 
-Nothing here waits for MongoDB but who asks to. A document is durable when its batch is, and a batch counts as durable
+Nothing here waits for a server but who asks to. A document is durable when its batch is, and a batch counts as such
 only when all batches before it are: so one future answers for everything that was put in until now.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, Protocol, TypeVar
 
-from crawler.storage.documents import Draft
+
+class Sized(Protocol):
+    """Some document."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Return what it takes in memory, about."""
+
+
+Entry = TypeVar("Entry", bound=Sized)
 
 #: Batches that are written at once: they hide MongoDB's answering time, and order does not matter (merge.py).
 IN_FLIGHT = 4
 
 
-class _Batch:
+class _Batch(Generic[Entry]):
     __slots__ = ("drafts", "durable", "is_written", "size_bytes")
 
     def __init__(self) -> None:
-        self.drafts: list[Draft] = []
+        self.drafts: list[Entry] = []
         self.size_bytes = 0
         self.is_written = False
         self.durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
 
-class Buffer:
+class Buffer(Generic[Entry]):
     """Gather documents and have them written by *write*, which returns when a batch is durable.
 
     A batch is closed at *batch_docs* documents, at *batch_bytes*, or *flush_s* seconds after its first document. At
     *limit_bytes* the buffer is full; it takes more nevertheless, since what was fetched must go somewhere, and whoever
-    gives should stop. Sizes are those of uncompressed pages. Should *write* raise, on_failure is told: that batch and
-    all after it will never count as durable.
+    gives should stop. Up to *in_flight* batches are written at once; with 1, in order. Sizes are those of uncompressed
+    pages. Should *write* raise, on_failure is told: that batch and all after it will never count as durable.
     """
 
     def __init__(
         self,
-        write: Callable[[Sequence[Draft]], Awaitable[None]],
+        write: Callable[[Sequence[Entry]], Awaitable[None]],
         on_failure: Callable[[BaseException], None],
         *,
         batch_docs: int,
         batch_bytes: int,
         flush_s: float,
         limit_bytes: int,
+        in_flight: int = IN_FLIGHT,
     ) -> None:
         self._write = write
         self._on_failure = on_failure
@@ -49,10 +60,11 @@ class Buffer:
         self._batch_bytes = batch_bytes
         self._flush_s = flush_s
         self._limit_bytes = limit_bytes
+        self._in_flight = in_flight
         #: All batches that are not durable yet, oldest first; the last one may still be open.
-        self._batches: deque[_Batch] = deque()
-        self._open: _Batch | None = None
-        self._closed: deque[_Batch] = deque()
+        self._batches: deque[_Batch[Entry]] = deque()
+        self._open: _Batch[Entry] | None = None
+        self._closed: deque[_Batch[Entry]] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._is_hurried = False
@@ -79,7 +91,7 @@ class Buffer:
         """
         return self._batches[-1].durable if self._batches else None
 
-    def put(self, draft: Draft) -> None:
+    def put(self, draft: Entry) -> None:
         """Take a document in. Never refuses, never waits."""
         if self._open is None:
             self._open = _Batch()
@@ -126,13 +138,13 @@ class Buffer:
         if self._is_hurried and not self._closed and not self._tasks:
             self._is_hurried = False
             self._close_batch()
-        while self._closed and len(self._tasks) < IN_FLIGHT:
+        while self._closed and len(self._tasks) < self._in_flight:
             batch = self._closed.popleft()
             task = asyncio.create_task(self._write_batch(batch))
             self._tasks.add(task)
             task.add_done_callback(self._on_written)
 
-    async def _write_batch(self, batch: _Batch) -> None:
+    async def _write_batch(self, batch: _Batch[Entry]) -> None:
         await self._write(batch.drafts)
         batch.is_written = True
         self.documents -= len(batch.drafts)

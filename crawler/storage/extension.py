@@ -17,6 +17,7 @@ from scrapy.http import Response
 from crawler.config import Config
 from crawler.errors import NotDataError, NotStorableError
 from crawler.refusal import fail, for_extension
+from crawler.sinks import Sinks
 from crawler.storage.documents import Draft, RawPage, Source, item_document, reject_item
 from crawler.storage.origin import seed_of
 from crawler.storage.places import Places
@@ -44,6 +45,7 @@ class Storage:
         self._is_closed = False
         self._under_way: WeakKeyDictionary[Any, PageUnderWay] = WeakKeyDictionary()
         self._room: asyncio.Task[None] | None = None
+        Sinks.of(crawler).add(self)
         #: Stands for the crawl where the scheduler knows of none.
         self._run = uuid.uuid4().hex
         for handler, signal in (
