@@ -1,12 +1,16 @@
 """Write Prometheus's text format, for samples by the ten thousand.
 
-A thousand spiders make 35,000 samples. prometheus-client takes 5 µs to hold and render each, which is more than a
-scrape may last altogether; this takes less than 1 µs, as it knows a family's labels beforehand.
+A thousand spiders make 40,000 samples. prometheus-client takes 5 µs to hold and render each, which is more than a
+scrape may last altogether; this takes half a microsecond, as it knows a family's labels beforehand, and keeps how a
+sample's line begins from one scrape to the next.
 """
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Literal
+
+#: Beginnings of lines that are kept of each family: workers, whose names stand in some, come and go.
+MOST_STARTS = 20_000
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -26,10 +30,15 @@ class Family:
         return f"# HELP {self.name} {_escaped_help(self.help)}\n# TYPE {self.name} {self.kind}\n"
 
     @cached_property
-    def template(self) -> str:
-        """A sample's line, with a place for the name's suffix, each label's value, and the number."""
-        labels = ",".join(f'{label}="%s"' for label in self.labels)
-        return f"{self.name}%s{{{labels}}} %s\n" if labels else f"{self.name}%s %s\n"
+    def starts(self) -> dict[tuple[str, ...], str]:
+        """How the lines of samples began so far, by the labels' values."""
+        return {}
+
+    def start(self, values: tuple[str, ...], suffix: str = "") -> str:
+        """Return all of a sample's line but the number."""
+        pairs = zip(self.labels, values, strict=True)
+        labels = ",".join(f'{label}="{_escaped(value)}"' for label, value in pairs)
+        return f"{self.name}{suffix}{{{labels}}} " if labels else f"{self.name}{suffix} "
 
 
 class Exposition:
@@ -40,25 +49,31 @@ class Exposition:
 
     def add(self, family: Family, value: float, *labels: str) -> None:
         """Add one sample; *labels* are the values of the family's labels, in their order."""
-        self._add(family, "", value, labels)
+        starts = family.starts
+        start = starts.get(labels)
+        if start is None:
+            if len(starts) >= MOST_STARTS:
+                starts.clear()
+            start = starts[labels] = family.start(labels)
+        self._lines_of(family).append(f"{start}{+value}\n")  # +True is 1
 
     def add_summary(self, family: Family, total: float, count: float, *labels: str) -> None:
         """Add the sum and the number of what a summary observed."""
-        self._add(family, "_sum", total, labels)
-        self._add(family, "_count", count, labels)
+        lines = self._lines_of(family)
+        lines.append(f"{family.start(labels, '_sum')}{+total}\n")
+        lines.append(f"{family.start(labels, '_count')}{+count}\n")
 
-    def _add(self, family: Family, suffix: str, value: float, labels: tuple[str, ...]) -> None:
+    def _lines_of(self, family: Family) -> list[str]:
         lines = self._lines.get(family.name)
         if lines is None:
             lines = self._lines[family.name] = [family.header]
-        lines.append(family.template % (suffix, *map(_escaped, labels), +value))  # +True is 1
+        return lines
 
     def render(self) -> bytes:
         """Return the text."""
         return "".join(line for lines in self._lines.values() for line in lines).encode()
 
 
-@lru_cache(maxsize=10_000)
 def _escaped(value: str) -> str:
     return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
 
