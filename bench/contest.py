@@ -137,10 +137,11 @@ async def steady_costs(redis_url: str, client: Any) -> Run:
 
 
 @asynccontextmanager
-async def opened(redis_url: str, spider: str) -> AsyncIterator[Frontier]:
-    """Give a worker's session with the frontier of *spider*."""
-    clients = AsyncClients(Config(redis_url=redis_url))
-    frontier = frontier_of(clients, spider, "contestant")
+async def opened(redis_url: str, spider: str, **settings: Any) -> AsyncIterator[Frontier]:
+    """Give a worker's session with the frontier of *spider*; *settings* are those that are not the default."""
+    config = Config(redis_url=redis_url, **settings)
+    clients = AsyncClients(config)
+    frontier = frontier_of(clients, spider, "contestant", config)
     await frontier.open(begin=True, starting=False)
     yield frontier
     await frontier.leave()

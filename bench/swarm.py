@@ -63,7 +63,7 @@ class _Worker:
     def __init__(self, swarm: Swarm, clients: AsyncClients, number: int) -> None:
         self._swarm = swarm
         self._pool: deque[Link] = deque(maxlen=REMEMBERED)
-        self.frontier = frontier_of(clients, swarm.spider, f"simulated:{os.getpid()}:{number}")
+        self.frontier = frontier_of(clients, swarm.spider, f"simulated:{os.getpid()}:{number}", Config())
         self.frontier.line.on_call = lambda _, took_s: self.took_s.append(took_s)
         self.took_s: list[float] = []
         self.pages = 0
@@ -103,9 +103,9 @@ class _Worker:
                 yield random.choice(self._pool)
 
 
-def frontier_of(clients: AsyncClients, spider: str, worker: str) -> Frontier:
-    """Return a worker's session with the frontier of *spider*, with the default settings."""
-    return Frontier(clients, Keys.of(spider), worker, Rules("bench", Dedup.of(Config()), 600_000), clients.where)
+def frontier_of(clients: AsyncClients, spider: str, worker: str, config: Config) -> Frontier:
+    """Return a worker's session with the frontier of *spider*."""
+    return Frontier(clients, Keys.of(spider), worker, Rules("bench", Dedup.of(config), 600_000), clients.where)
 
 
 def new_link() -> Link:

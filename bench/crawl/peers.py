@@ -53,6 +53,10 @@ TIMED = {
     "scrapy_redis": Peer("scrapy-redis", _SCRAPY_REDIS),
     "ours": Peer("Seedbed, an unmodified spider", _OURS),
     "ours_links": Peer("Seedbed, with Links", _OURS, LinksSpider),
+    "ours_metrics": Peer(
+        "Seedbed, with metrics",
+        _OURS | {"EXTENSIONS": {"crawler.metrics.Metrics": 0}, "METRICS_PORT": 0, "METRICS_HOST": "127.0.0.1"},
+    ),
 }
 
 #: Those that are killed: they store what they find in MongoDB.

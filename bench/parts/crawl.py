@@ -20,12 +20,14 @@ def measure(bench: Bench) -> Figures:
         "ratio_ours_to_scrapy": ratio(runs, "pages_per_s", "ours", "scrapy"),
         "ratio_links_to_scrapy": ratio(runs, "pages_per_s", "ours_links", "scrapy"),
         "ratio_ours_to_scrapy_redis": ratio(runs, "pages_per_s", "ours", "scrapy_redis"),
+        "ratio_metrics_to_none": ratio(runs, "pages_per_s", "ours_metrics", "ours"),
+        "cpu_ratio_metrics_to_none": ratio(runs, "cpu_ms_per_page", "ours_metrics", "ours"),
     }
     if sys.platform != "linux":
         bench.notes.append("The race of fast hosts behind a slow one needs ten loopback addresses, as Linux has them.")
         return figures
     with Track(HOSTS) as track:
-        races = bench.in_turns(1, {peer: partial(race, track, peer) for peer in TIMED if peer != "ours_links"})
+        races = bench.in_turns(1, {peer: partial(race, track, peer) for peer in ("scrapy", "scrapy_redis", "ours")})
     return figures | figures_of(races)
 
 
@@ -47,6 +49,8 @@ PART = Part(
         "redis_cpu_ms_per_page": "time that Redis worked for a page",
         "ratio_ours_to_scrapy": "pages a second: Seedbed with an unmodified spider against plain Scrapy",
         "ratio_links_to_scrapy": "pages a second: Seedbed with a spider that yields Links against plain Scrapy",
+        "ratio_metrics_to_none": "pages a second: with /metrics against without; what counting costs",
+        "cpu_ratio_metrics_to_none": "the same of the worker's time for a page",
         "ratio_ours_to_scrapy_redis": "pages a second: Seedbed with an unmodified spider against scrapy-redis",
         f"fast_pages_of_90_after_{PATIENCE_S}_s": "pages of the fast hosts that were fetched by then, or sooner if all",
     },
