@@ -58,7 +58,7 @@ class Scheduler(BaseScheduler):
         self._hooks = EngineHooks(self._on_done, self._has_room)
         self._retry_after_ms: dict[Request, int] = {}
         #: Called after each conversation with Redis with its kind and how long it took, seconds.
-        self.on_conversation: Callable[[str, float], None] = _ignore
+        self.on_conversation: Callable[[str, float], None] = lambda *_: None
         #: The whole crawl's, at its end, if this worker saw that it is complete.
         self.books: Status | None = None
         self._task: asyncio.Task[None] | None = None
@@ -310,7 +310,3 @@ class Scheduler(BaseScheduler):
             self.conversation.wake()
         if not self.conversation.complete:
             raise DontCloseSpider
-
-
-def _ignore(*_: object) -> None:
-    """Stand in where nobody wants to be told."""

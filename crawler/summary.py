@@ -96,6 +96,7 @@ class Summary:
             "pages_stored": stats.get("storage/pages_stored", 0),
             "items_stored": stats.get("storage/items_stored", 0),
             "rejected": stats.get("storage/rejected", 0),
+            "spooled": stats.get("storage/spooled", 0),
             "requests_refused": counts.get("refused", 0),
             "seeds_unreadable": counts.get("bad", 0),
             "links": counts.get("lookups", 0),

@@ -54,7 +54,6 @@ def _of_worker() -> Iterable[Row]:
         yield Row(stat.name, "counter", ("spider",), stat.help)
     for labelled in worker.LABELLED_STATS:
         yield Row(labelled.name, "counter", ("spider", labelled.label), labelled.help)
-    yield Row(worker.STORE_FLUSH.name, "summary", ("spider",), worker.STORE_FLUSH.help)
     for of_host in worker.HOST_STATS:
         yield Row(of_host.name, "counter", ("spider", "host"), of_host.help)
     yield Row(worker.HOST_LATENCY.name, "summary", ("spider", "host"), worker.HOST_LATENCY.help)

@@ -54,7 +54,7 @@ class Frontier:
         self._popped = False
         self.calls = SessionCalls(keys, worker, rules)
         #: Called with how long a seed was queued, seconds, where that is known.
-        self.on_wait: Callable[[float], None] = _ignore
+        self.on_wait: Callable[[float], None] = lambda _: None
 
     # -- the session
 
@@ -172,7 +172,3 @@ class Frontier:
         # A full server refuses SADD even where there is nothing to add.
         if not await self.line.command(SPIDERS, "SISMEMBER", SPIDERS, self.keys.tag):
             await self.line.command(SPIDERS, "SADD", SPIDERS, self.keys.tag)
-
-
-def _ignore(*_: object) -> None:
-    """Stand in where nobody wants to be told."""

@@ -39,6 +39,10 @@ class Metrics:
         self._latency = names.DOWNLOAD_LATENCY.labels(tag)
         self._conversations = {kind: names.REDIS_COMMAND.labels(tag, kind) for kind in OPERATIONS}
         self._waits = names.QUEUE_WAIT.labels(tag)
+        self._flushes = {
+            "flush_seconds": names.STORE_FLUSH.labels(tag),
+            "flush_documents": names.STORE_FLUSH_SIZE.labels(tag),
+        }
         self._due_s = 0.0
         #: The request whose response came last, and its status: the end of its download is told next.
         self._answered: tuple[Request | None, int] = None, 0
@@ -70,6 +74,12 @@ class Metrics:
         if scheduler := self._watched.scheduler:
             scheduler.on_conversation = lambda kind, seconds: self._conversations[kind].observe(seconds)
             scheduler.frontier.on_wait = self._waits.observe
+        if storage := self._watched.storage:
+            storage.on_count = self._note_stored
+
+    def _note_stored(self, what: str, number: float) -> None:
+        if histogram := self._flushes.get(what):
+            histogram.observe(number)
 
     def _response_downloaded(self, response: Response, request: Request) -> None:
         self._answered = request, response.status

@@ -53,6 +53,20 @@ MONGO_COMMAND = Histogram(
     buckets=_FAST_S,
     registry=REGISTRY,
 )
+STORE_FLUSH = Histogram(
+    "crawler_store_flush_duration_seconds",
+    "Time until a batch was durable, in MongoDB or the spool, however often it was tried.",
+    ["spider"],
+    buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300),
+    registry=REGISTRY,
+)
+STORE_FLUSH_SIZE = Histogram(
+    "crawler_store_flush_documents",
+    "Documents of a batch. Few when pages come slowly, or the crawl has nothing else to wait for.",
+    ["spider"],
+    buckets=(1, 5, 10, 25, 50, 100, 250, 500, 1000),
+    registry=REGISTRY,
+)
 
 
 @dataclass(frozen=True)
@@ -62,16 +76,6 @@ class Stat:
     name: str
     help: str
     stat: str
-
-
-@dataclass(frozen=True)
-class TimedStat:
-    """A summary that Scrapy's statistics hold as a number of times, and the seconds that they took."""
-
-    name: str
-    help: str
-    count: str
-    seconds: str
 
 
 @dataclass(frozen=True)
@@ -200,13 +204,6 @@ LABELLED_STATS = (
         "log_count/",
         ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"),
     ),
-)
-
-STORE_FLUSH = TimedStat(
-    "crawler_store_flush_duration_seconds",
-    "Time until a batch was durable, in MongoDB or the spool, however often it was tried.",
-    "storage/flushes",
-    "storage/flush_seconds",
 )
 
 _WHICH_HOSTS = (

@@ -92,12 +92,6 @@ class WorkerCollector(Collector):
             counts = {w.spider: by_label(labelled, stats[w]) for w in watched}
             samples = (((spider, value), n) for spider in counts for value, n in counts[spider].items())
             yield _family(labelled, samples, labelled.label)
-        flush = SummaryMetricFamily(names.STORE_FLUSH.name, names.STORE_FLUSH.help, labels=["spider"])
-        for w in watched:
-            flush.add_metric(
-                [w.spider], stats[w].get(names.STORE_FLUSH.count, 0), stats[w].get(names.STORE_FLUSH.seconds, 0.0)
-            )
-        yield flush
         hosts = [(w.spider, host, tally) for w in watched for host, tally in w.hosts]
         for of_host in names.HOST_STATS:
             counts_by_host = (((spider, host), getattr(tally, of_host.field)) for spider, host, tally in hosts)

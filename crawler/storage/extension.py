@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import uuid
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Self
@@ -34,8 +34,8 @@ class Storage:
     """Store pages and items in MongoDB, in batches, without ever making the event loop wait.
 
     The scheduler asks it when a page may be acknowledged (`pending`) and whether to stop handing out requests (`full`).
-    Scrapy's statistics count `storage/pages_stored`, `items_stored`, `rejected`, `flushes`, `flush_seconds`, `retries`,
-    `spooled`, `replayed`, `pages_without_seed`.
+    Scrapy's statistics count `storage/pages_stored`, `items_stored`, `rejected`, `flushes`, `flush_seconds`,
+    `flush_documents`, `retries`, `spooled`, `replayed`, `pages_without_seed`.
     """
 
     def __init__(self, crawler: Crawler, config: Config) -> None:
@@ -46,6 +46,8 @@ class Storage:
         self._under_way: WeakKeyDictionary[Any, PageUnderWay] = WeakKeyDictionary()
         self._room: asyncio.Task[None] | None = None
         Sinks.of(crawler).add(self)
+        #: Called with the name and the number of what was counted.
+        self.on_count: Callable[[str, float], None] = lambda *_: None
         #: Stands for the crawl where the scheduler knows of none.
         self._run = uuid.uuid4().hex
         for handler, signal in (
@@ -216,6 +218,7 @@ class Storage:
     def _count(self, name: str, number: float) -> None:
         # The interface says int; what collects adds up whatever numbers it gets.
         self._crawler.stats.inc_value(f"storage/{name}", number)  # type: ignore[arg-type]
+        self.on_count(name, number)
 
 
 class PageUnderWay:

@@ -25,7 +25,7 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0
 class Writer:
     """Write batches. Of no use after `close`.
 
-    count(name, number) is told what was done: `flushes`, `flush_seconds`.
+    count(name, number) is told what was done: `flushes`, `flush_seconds`, `flush_documents`.
     """
 
     def __init__(self, destination: Destination, spool: Spool | None, count: Callable[[str, float], Any]) -> None:
@@ -55,6 +55,7 @@ class Writer:
                 del groups[collection]
         self._count("flushes", 1)
         self._count("flush_seconds", time.monotonic() - begin_s)
+        self._count("flush_documents", len(drafts))
 
     def leave(self) -> None:
         """Wait for MongoDB no longer: what it has not taken goes to the spool."""

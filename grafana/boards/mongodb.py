@@ -1,7 +1,7 @@
 """MongoDB: whether it keeps up, and what is stored."""
 
 from grafana.layout import Board, Row
-from grafana.panels import SELECTED, About, Query, series, stat
+from grafana.panels import SELECTED, About, Query, heatmap, series, stat
 
 
 def _rate(metric: str) -> str:
@@ -61,11 +61,22 @@ _SEEN_BY_WORKERS = Row(
     "As the workers see it",
     8,
     [
+        heatmap(
+            About(
+                "Writing a batch",
+                "Time until a batch is durable, however often it was tried. A band that rises: the disk, or the cache.",
+                "s",
+            ),
+            f"sum by (le) (increase(crawler_store_flush_duration_seconds_bucket{SELECTED}[$__rate_interval]))",
+        ),
         series(
-            About("Writing a batch", "Mean time until a batch is durable. Rising: the disk, or the cache.", "s"),
+            About(
+                "Documents a batch",
+                "On average. STORE_BATCH_DOCS or STORE_BATCH_BYTES when busy; few when pages come slowly.",
+                "short",
+            ),
             Query(
-                f"{_rate('crawler_store_flush_duration_seconds_sum')}"
-                f" / ({_rate('crawler_store_flush_duration_seconds_count')} > 0)",
+                f"{_rate('crawler_store_flush_documents_sum')} / ({_rate('crawler_store_flush_documents_count')} > 0)",
                 "a batch",
             ),
         ),

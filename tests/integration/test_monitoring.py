@@ -132,6 +132,7 @@ def _play(stack: ExitStack, folder: Path, eventually: Callable[..., None]) -> Sc
         "METRICS_PORT": "0",
         "EXPORTER_PORT": "0",
         "CLOSE_WHEN_COMPLETE": "false",
+        "STORE_SPOOL_DIR": str(folder / "spool"),
         "DEDUP_CAPACITY": "1000",
         "DOWNLOAD_DELAY": "0.05",  # paces the crawl, so that it lasts for several scrapes
     }
@@ -294,6 +295,7 @@ def test_the_panels_say_what_redis_and_mongodb_say(scene: Scene) -> None:
     assert value("sum(crawler_host_requests_total)") == requests >= len(scene.pages)
     assert value("sum(crawler_host_download_latency_seconds_count)") == value("sum(crawler_responses_total)")
     assert value("sum(crawler_queue_wait_seconds_count)") > 0
+    assert value("sum(crawler_store_flush_documents_sum)") >= stored + products
 
 
 @pytest.mark.parametrize("job", ["worker", "exporter"])

@@ -129,7 +129,13 @@ async def test_writing_again_changes_nothing(write: Write, database: Database, c
     await write([*drafts, *drafts])
     assert await content(database) == once
     assert {name: len(documents) for name, documents in once.items()} == {"products": 40, "raw_pages": 40}
-    assert counts == {"pages_stored": 160, "items_stored": 160, "flushes": 3, "flush_seconds": 3}
+    assert counts == {
+        "pages_stored": 160,
+        "items_stored": 160,
+        "flushes": 3,
+        "flush_seconds": 3,
+        "flush_documents": 320,
+    }
 
 
 async def test_a_page_fetched_again_in_its_crawl_is_the_same_fetch(write: Write, database: Database) -> None:
