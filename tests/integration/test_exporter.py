@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -364,6 +365,13 @@ def test_once_tells_what_failed(mongo_uri: str) -> None:
     assert done.returncode == 1
     assert "crawler_redis_up 0\n" in done.stdout
     assert "Check REDIS_URL" in done.stderr
+
+
+def test_its_log_is_json_where_that_is_set() -> None:
+    done = command("--once", LOG_JSON="true", REDIS_URL="redis://127.0.0.1:1/0", MONGO_URI="mongodb://127.0.0.1:1")
+    first = json.loads(done.stderr.splitlines()[0])
+    assert (first["level"], first["logger"]) == ("WARNING", "exporter.scrape")
+    assert "127.0.0.1:1" in first["message"]
 
 
 def test_a_port_in_use_ends_the_start_with_words(redis_server: EmbeddedRedis) -> None:

@@ -296,6 +296,7 @@ def test_the_panels_say_what_redis_and_mongodb_say(scene: Scene) -> None:
     assert value("sum(crawler_host_download_latency_seconds_count)") == value("sum(crawler_responses_total)")
     assert value("sum(crawler_queue_wait_seconds_count)") > 0
     assert value("sum(crawler_store_flush_documents_sum)") >= stored + products
+    assert value('sum(crawler_mongo_command_duration_seconds_count{operation="insert"})') > 0
 
 
 @pytest.mark.parametrize("job", ["worker", "exporter"])

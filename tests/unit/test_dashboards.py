@@ -148,6 +148,15 @@ def test_a_panel_turns_its_alerts_color_where_its_alert_fires() -> None:
     assert coloured >= 8
 
 
+def test_a_panel_without_an_alert_may_say_from_where_on_to_look_closer() -> None:
+    limits = {"Largest key": 512 << 20, "Delayed fsyncs": 1e-9, "Dirty cache": 0.2}
+    panels = {panel["title"]: panel for panel in itertools.chain.from_iterable(map(panels_of, FILES.values()))}
+    for title, value in limits.items():
+        shown = panels[title]["fieldConfig"]["defaults"]
+        assert shown["thresholds"]["steps"][1] == {"color": "orange", "value": value}, title
+        assert shown["custom"]["thresholdsStyle"]["mode"] == "dashed", title
+
+
 def test_thresholds_are_the_numbers_in_the_rules() -> None:
     assert threshold_of("ErrorRatioHigh") == (0.2, True, "orange")
     assert threshold_of("RedisRefusesWrites") == (0.98, True, "red")
