@@ -65,10 +65,11 @@ class Command(BaseRunSpiderCommand):
             return
         run = Run(Selection(args[0], opts.url, opts.since, opts.until), opts.limit, opts.dry_run)
         prepare(crawler.settings, run)
-        show_progress(run, crawler)
         process: Any = self.crawler_process
         process.crawl(crawler, **opts.spargs)
-        process.start()
+        with Progress() as progress:
+            show(progress, run, crawler)
+            process.start()
         if not run.has_begun:
             self.exitcode = 2  # the log says why
             return
@@ -85,11 +86,10 @@ def _point(text: str) -> datetime:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def show_progress(run: Run, crawler: Crawler) -> None:
-    """Have it said on standard error how far *run* is, as long as *crawler* works on it."""
-    progress = Progress()
+def show(progress: Progress, run: Run, crawler: Crawler) -> None:
+    """Have *progress* tell how far *run* is, as long as *crawler* works on it."""
 
-    def show() -> None:
+    def tell() -> None:
         counts = run.counts
         if run.progress:
             progress.total = round(counts["parsed"] / run.progress)
@@ -97,17 +97,13 @@ def show_progress(run: Run, crawler: Crawler) -> None:
         changes = f"{counts['items']:,} items: {counts['new']:,} new, {counts['changed']:,} changed"
         progress.tell(counts["parsed"], f"pages parsed; {changes}{f'; {wrong:,} went wrong' if wrong else ''}")
 
-    looping = create_looping_call(show)
+    looping = create_looping_call(tell)
 
     def begin() -> None:
         looping.start(SHOWN_EVERY_S, now=False)
 
-    def end() -> None:
-        looping.stop()
-        progress.__exit__()
-
     crawler.signals.connect(begin, signals.engine_started, weak=False)
-    crawler.signals.connect(end, signals.engine_stopped, weak=False)
+    crawler.signals.connect(looping.stop, signals.engine_stopped)
 
 
 def as_table(run: Run) -> str:
