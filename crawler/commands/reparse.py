@@ -88,22 +88,21 @@ def _point(text: str) -> datetime:
 
 def show(progress: Progress, run: Run, crawler: Crawler) -> None:
     """Have *progress* tell how far *run* is, as long as *crawler* works on it."""
-
-    def tell() -> None:
-        counts = run.counts
-        if run.progress:
-            progress.total = round(counts["parsed"] / run.progress)
-        wrong = sum(counts[kind] for kind in TROUBLES)
-        changes = f"{counts['items']:,} items: {counts['new']:,} new, {counts['changed']:,} changed"
-        progress.tell(counts["parsed"], f"pages parsed; {changes}{f'; {wrong:,} went wrong' if wrong else ''}")
-
-    looping = create_looping_call(tell)
+    looping = create_looping_call(tell, progress, run)
 
     def begin() -> None:
-        looping.start(SHOWN_EVERY_S, now=False)
+        looping.start(SHOWN_EVERY_S)
 
     crawler.signals.connect(begin, signals.engine_started, weak=False)
     crawler.signals.connect(looping.stop, signals.engine_stopped)
+
+
+def tell(progress: Progress, run: Run) -> None:
+    """Have *progress* tell how far *run* is now."""
+    parsed = run.counts["parsed"]
+    if run.progress:
+        progress.total = round(parsed / run.progress)
+    progress.tell(parsed, "pages parsed")
 
 
 def as_table(run: Run) -> str:

@@ -69,6 +69,25 @@ async def test_reading_goes_on_where_it_was_cut_off(selection: Selection, cut_af
     assert sorted(found) == list(range(PAGES))
 
 
+HOUR = timedelta(hours=1)
+
+
+@pytest.mark.parametrize(
+    ("selection", "expected"),
+    [
+        (Selection("nobody"), set()),
+        (Selection("other"), set(range(PAGES, 2 * PAGES))),
+        (Selection("site", url="/[13]$"), {*range(5, 10), *range(15, 20)}),
+        (Selection("site", since=NOW + 3 * HOUR), {number for number in range(PAGES) if number % 5 >= 3}),
+        (Selection("site", until=NOW + HOUR), {0, 5, 10, 15, 20}),
+        (Selection("site", url="/1$", since=NOW + HOUR, until=NOW + 3 * HOUR), {6, 7}),
+    ],
+    ids=["a spider without any", "another spider", "url", "since", "until", "all of them"],
+)
+async def test_which_pages_are_meant(selection: Selection, expected: set[int], database: Database) -> None:
+    assert {int.from_bytes(page["_id"]) async for page in read(database, selection)} == expected
+
+
 async def test_reading_waits_for_a_server_that_is_away(mongo_server: EmbeddedMongo) -> None:
     with EmbeddedMongo(mongo_server.program, replica_set="rs0") as server:
         fill(server.url, "crawl")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from scrapy import Request
 from scrapy.http import Response
 
-from crawler.commands.reparse import as_data, as_table
+from crawler.commands import progress
+from crawler.commands.reparse import as_data, as_table, tell
 from crawler.reparse import Run
 from crawler.storage.stored import Selection
 
@@ -45,6 +47,20 @@ def test_how_far_a_run_is_shows_in_the_fingerprints() -> None:
     by_address = Run(Selection("shop", url="x"))
     by_address.note_read(b"\x40" + bytes(15))
     assert by_address.progress is None
+
+
+def test_how_far_it_is_stands_on_standard_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """About how many pages there are follows from the fingerprints, too."""
+    monkeypatch.setattr(progress, "LOGGED_S", 1e-9)
+    run = Run(Selection("shop"))
+    told = progress.Progress()
+    tell(told, run)
+    run.note_read(b"\x40" + bytes(15))
+    run.counts["parsed"] = 300
+    tell(told, run)
+    assert capsys.readouterr().err.splitlines()[-1].startswith("300 of 1,200 pages parsed, ")
 
 
 def test_troubles_are_counted_and_the_first_ones_named() -> None:
