@@ -250,7 +250,7 @@ async def test_at_the_limits_documents_wait_and_none_is_lost(
 async def test_a_worker_that_stops_leaves_its_last_documents_to_the_next(
     own_mongo: EmbeddedMongo, config: Config, counts: Counter[str], tmp_path: Path
 ) -> None:
-    """MongoDB hangs, so that nobody knows yet that it is away."""
+    """Case M7: MongoDB hangs, so that nobody knows yet that it is away."""
     async with store_of(config, counts, wholly=False) as store:
         await put(store, range(10))
         await durable(store)

@@ -95,7 +95,7 @@ def test_the_crawl_goes_on_while_mongod_is_dead(
     own_mongo: EmbeddedMongo,
     spool: Path,
 ) -> None:
-    """Pages are acknowledged meanwhile, and anybody can see where their documents are."""
+    """Case M5: pages are acknowledged meanwhile, and anybody can see where their documents are."""
     port = free_port()
     crawling = worker("shop", *arguments(site), METRICS_HOST="127.0.0.1", METRICS_PORT=str(port))
     eventually(lambda: status(environ).done > 30, 60)
