@@ -43,7 +43,7 @@ class Command(BaseRunSpiderCommand):
         parser.add_argument("--since", metavar="DATE", type=_point, help=since)
         parser.add_argument("--until", metavar="DATE", type=_point, help="pages fetched last before that")
         parser.add_argument("--limit", metavar="N", type=int, default=0, help="parse N pages at most")
-        parser.add_argument("--dry-run", action="store_true", help="write nothing; tell what would change")
+        parser.add_argument("--dry-run", action="store_true", help="tell what would change, and leave MongoDB as it is")
         parser.add_argument("--json", action="store_true", help="print the outcome as JSON")
 
     def process_options(self, args: list[str], opts: argparse.Namespace) -> None:
@@ -134,7 +134,7 @@ def as_table(run: Run) -> str:
 
 def as_data(run: Run) -> dict[str, Any]:
     """Return the outcome for programs."""
-    names = ("parsed", "requests", "items", "new", "changed", "unchanged", "outdated", "dropped", *TROUBLES)
+    names = ("read", "parsed", "requests", "items", "new", "changed", "unchanged", "outdated", "dropped", *TROUBLES)
     return {
         "spider": run.selection.spider,
         "dry_run": run.is_dry,

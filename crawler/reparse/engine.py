@@ -49,6 +49,8 @@ def prepare(settings: BaseSettings, run: Run) -> None:
     """Set *settings*, those of a crawler that has not begun, so that it does *run*."""
     settings.update(_SETTINGS, "cmdline")
     settings.set(_RUN, run, "cmdline")
+    if run.is_dry:
+        settings.set("ITEMS_TO_REDIS", False, "cmdline")
     settings.set("SCHEDULER", Scheduler, "cmdline")
     others = {**settings.getdict("DOWNLOADER_MIDDLEWARES_BASE"), **COMPONENTS["DOWNLOADER_MIDDLEWARES"]}
     settings.set("DOWNLOADER_MIDDLEWARES", {**dict.fromkeys(others), Answers: 0}, "cmdline")
@@ -123,8 +125,7 @@ class StoredPages(_Part):
         return None
 
     def _on_callback_failed(self, failure: Failure, response: Any) -> None:
-        url = response.url if isinstance(response, Response) else ""
-        self._run.note_trouble("failed", url, f"{type(failure.value).__name__}: {failure.value}")
+        self._note_failure("failed", failure, response)
 
     def _on_item(self) -> None:
         self._run.counts["items"] += 1
@@ -133,8 +134,11 @@ class StoredPages(_Part):
         self._run.counts["dropped"] += 1
 
     def _on_item_failed(self, failure: Failure, response: Any) -> None:
-        url = response.url if isinstance(response, Response) else ""
-        self._run.note_trouble("failed_items", url, f"{type(failure.value).__name__}: {failure.value}")
+        self._note_failure("failed_items", failure, response)
+
+    def _note_failure(self, kind: str, failure: Failure, response: Any) -> None:
+        # An errback has a failure in the place of the response; it knows its request, too.
+        self._run.note_trouble(kind, response.request.url, f"{type(failure.value).__name__}: {failure.value}")
 
     async def _close(self, reason: str) -> None:
         if reason != "finished" and not self._run.ended:
