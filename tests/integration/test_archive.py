@@ -316,6 +316,23 @@ def test_a_page_that_is_fetched_again_meanwhile_stays(pages: Pages, place: Place
     assert content(pages)[(4).to_bytes(20, "big")] == newer.raw
 
 
+def test_it_ends_when_nothing_can_be_deleted(pages: Pages, place: Place) -> None:
+    class Keeping:
+        """Pages of which none goes: a bug, or somebody else's rule."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(pages, name)
+
+        def bulk_write(self, *_: object, **__: object) -> Any:
+            return SimpleNamespace(deleted_count=0)
+
+    before = fill(pages, *(page(number, body=noise(number, 2000)) for number in range(1, 31)))
+    keeping: Any = Keeping()
+    moved = mover(keeping, place, file_bytes=20_000).run()
+    assert (moved.pages, moved.fetched_again) == (30, 30)
+    assert content(pages) == before
+
+
 @pytest.mark.parametrize("damage", ["flipped", "cut", "gone"])
 def test_what_can_not_be_read_back_is_not_deleted(
     pages: Pages, place: Place, damage: str, monkeypatch: pytest.MonkeyPatch
@@ -468,6 +485,21 @@ def test_a_damaged_archive_is_named(pages: Pages, place: Place) -> None:
     index.write_bytes(index.read_bytes().rstrip(b"\n").rpartition(b"\n")[0] + b"\n")
     with pytest.raises(ArchiveError, match=r"1 pages instead of 2"):
         find(place, "https://example.org/1")
+
+
+def test_a_record_that_was_changed_is_noticed_by_its_digest(pages: Pages, place: Place) -> None:
+    """Compressed anew, with sound checksums of gzip: only the digest in the record tells."""
+    fill(pages, page(1), page(2))
+    [name] = mover(pages, place).run().files
+    entry = find(place, "https://example.org/1")[0].entry
+    path = Path(place.url) / name
+    data = path.read_bytes()
+    end = entry.offset + entry.length
+    records = gzip.decompress(data[entry.offset : end]).replace(b'"spider": "site"', b'"spider": "sitE"')
+    body, metadata = (b"WARC/1.1" + record for record in records.split(b"WARC/1.1")[1:])
+    path.write_bytes(data[: entry.offset] + gzip.compress(body) + gzip.compress(metadata) + data[end:])
+    with pytest.raises(ArchiveError, match="digest failed"):
+        restore(place, [name], pages)
 
 
 # -- places

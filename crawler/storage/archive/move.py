@@ -71,7 +71,7 @@ class Mover:
     ) -> None:
         self._pages = pages
         self._place = place
-        self._query = {"crawled_at": {"$lt": before}}
+        self._span = {"$lt": before}
         self._file_bytes = file_bytes
         self._tell = tell
         self._unfit: dict[str, str] = {}
@@ -86,7 +86,7 @@ class Mover:
             "newest": {"$max": "$crawled_at"},
         }
         pages = self._pages.with_options(codec_options=_AWARE)
-        found = list(pages.aggregate([{"$match": self._query}, {"$group": sums}]))
+        found = list(pages.aggregate([{"$match": {"crawled_at": self._span}}, {"$group": sums}]))
         return msgspec.convert(found[0], Waiting) if found else Waiting()
 
     def run(self) -> Moved:
@@ -98,6 +98,8 @@ class Mover:
             moved.pages += summary.pages
             moved.size_bytes += summary.size_bytes
             moved.fetched_again += summary.pages - deleted
+            # On from there: so it ends, whatever could not be deleted.
+            self._span = {"$gte" if deleted else "$gt": summary.newest, "$lt": self._span["$lt"]}
         return moved
 
     def _write_file(self, before: int) -> Summary | None:
@@ -121,7 +123,7 @@ class Mover:
 
     def _oldest(self) -> Generator[Page, None, None]:
         raw_pages = self._pages.with_options(codec_options=_RAW)
-        with raw_pages.find(self._query, sort=[("crawled_at", 1)], batch_size=BATCH) as cursor:
+        with raw_pages.find({"crawled_at": self._span}, sort=[("crawled_at", 1)], batch_size=BATCH) as cursor:
             for raw in cursor:
                 key = raw["_id"].hex() if isinstance(raw["_id"], bytes) else repr(raw["_id"])
                 if key in self._unfit:
