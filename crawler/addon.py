@@ -32,6 +32,8 @@ COMPONENTS: dict[str, dict[str, int | None]] = {
         # Between cookies and redirects.
         "crawler.storage.conditional.ConditionalRequests": 650,
     },
+    # After the project's own, which may drop or change items.
+    "ITEM_PIPELINES": {"crawler.items_to_redis.ItemsToRedisIfWanted": 900},
 }
 
 

@@ -134,6 +134,17 @@ class Config(DedupSettings, frozen=True, kw_only=True, rename="upper"):
     #: Hosts that may have addresses that are not public, by commas; "*": any host may; "none": none may.
     crawl_private_hosts: str = "*"
 
+    #: How long what a host's robots.txt says holds for all workers.
+    robotstxt_lifetime_s: Positive = 86_400.0
+    #: How long the state of a site's lists is kept after it was noted last.
+    resume_lifetime_s: Positive = 7 * 86_400.0
+
+    #: Whether items go to a list in Redis, too, and to which; %(spider)s is the spider's name.
+    items_to_redis: bool = False
+    redis_items_key: str = "%(spider)s:items"
+    #: Items that may wait in such a list, about; 0: any number.
+    items_list_max: Size = 0
+
     #: Whether a page that is stored is asked for only if it has changed.
     crawl_conditional: bool = False
 

@@ -8,6 +8,11 @@ SPIDERS = "seedbed:spiders"
 SPOOLS = "seedbed:spools"
 
 
+def shared_value(namespace: str, kind: str, name: str) -> str:
+    """String: a value that the workers of a namespace share for its lifetime; all are on one node of a cluster."""
+    return f"{{seedbed:cache}}:{namespace}:{kind}:{name}"
+
+
 @dataclass(frozen=True, slots=True)
 class Keys:
     """Name the keys of one spider; all carry its hash tag, so that they live on one node of a cluster."""
@@ -119,3 +124,12 @@ class Keys:
     def bitmap_slice(self, slice: int, layer: int, block: int) -> str:  # noqa: A002 - its name in docs/keyspace.md
         """String: one block of the filter of one slice."""
         return f"{self.seen_slice(slice)}:{layer}:{block}"
+
+    def resume(self, site: str) -> str:
+        """Hash: how far the spider has come in the lists of one site."""
+        return self(f"resume:{site}")
+
+    @property
+    def resumes(self) -> str:
+        """Sorted set: the sites of which that is known, scored by since when (ms, server time)."""
+        return self("resumes")

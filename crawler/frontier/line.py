@@ -65,7 +65,7 @@ class Line:
                     self.on_trouble(None)
                 return answer
 
-    async def command(self, key: str, *command: str) -> Any:
+    async def command(self, key: str, *command: str | bytes | int) -> Any:
         """Run one of Redis's own commands where *key* is, once."""
         return await self.clients(key).execute_command(*command)  # type: ignore[no-untyped-call]
 

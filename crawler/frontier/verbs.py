@@ -24,6 +24,9 @@ PARTS = {
     "drop": (),
     "waiting": (),
     "bury": ("_lease",),
+    "find": (),
+    "unset": (),
+    "mark": (),
 }
 
 

@@ -118,7 +118,8 @@ def called(*sources: Path) -> set[str]:
 
 def frontier() -> set[str]:
     folder = ROOT / "crawler/frontier"
-    return called(*folder.glob("*.lua"), *folder.glob("*.py"))
+    beside = ("shelf", "resume", "items_to_redis", "commands/resume_state")
+    return called(*folder.glob("*.lua"), *folder.glob("*.py"), *(ROOT / f"crawler/{name}.py" for name in beside))
 
 
 def test_the_accounts_are_these() -> None:

@@ -6,7 +6,7 @@ import inspect
 import re
 from pathlib import Path
 
-from crawler.frontier.keys import SPIDERS, SPOOLS, Keys
+from crawler.frontier.keys import SPIDERS, SPOOLS, Keys, shared_value
 
 PAGE = Path(__file__).parents[2] / "docs" / "keyspace.md"
 #: Not a key, but what all begin with.
@@ -15,7 +15,7 @@ PREFIX = "base"
 
 def keys_there_are() -> set[str]:
     keys = Keys.of("<spider>")
-    names = {SPIDERS, SPOOLS}
+    names = {SPIDERS, SPOOLS, shared_value("<namespace>", "<kind>", "<name>")}
     for name, member in vars(Keys).items():
         if isinstance(member, property) and name != PREFIX:
             names.add(getattr(keys, name))

@@ -40,6 +40,8 @@ class Pages(http.server.ThreadingHTTPServer):
         #: How often each path was answered, to the last byte.
         self.answered: Counter[str] = Counter()
         self.links: dict[str, list[str]] = {}
+        #: What is served at a path instead of a page, as plain text.
+        self.texts: dict[str, str] = {}
         #: Called before an answer, in the request's own thread.
         self.hold: Callable[[Arrival], object] = lambda _: None
         self._changed = threading.Condition()
@@ -113,9 +115,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.server.arrivals.append(arrival)
         self.server.hold(arrival)
         links = "".join(f'<a href="{link}">{link}</a>' for link in self.server.links.get(path, ()))
-        body = f"<title>{path}</title>{links}".encode()
+        text = self.server.texts.get(path)
+        body = f"<title>{path}</title>{links}".encode() if text is None else text.encode()
         self.send_response(200)
-        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Type", "text/html" if text is None else "text/plain")
         self.send_header("Content-Length", str(len(body)))
         with suppress(ConnectionError):
             self.end_headers()

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any, ClassVar
 
 from scrapy import Request, Spider
+from scrapy.http.request import NO_CALLBACK
 from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
+
+from crawler.cache import Cache
+from crawler.resume import ResumeState
 
 #: Makes any of Scrapy's commands know these spiders, too.
 PROJECT = ("-s", f"SPIDER_MODULES=crawler.spiders,{__name__}")
@@ -127,3 +131,63 @@ class OldSpider(Spider):
         yield Request("http://127.0.0.1:1/")
 
     def parse(self, response: Any) -> None: ...
+
+
+class PagingSpider(Spider):
+    """Page through a list, and go on where the last crawl was; a page has two items."""
+
+    name = "paging"
+
+    def __init__(self, url: str, pages: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.url = url
+        self.pages = int(pages)
+
+    async def start(self) -> AsyncIterator[Request]:
+        known = await ResumeState.of(self.crawler, self.url).load()
+        yield Request(f"{self.url}/list/{known.page + 1}")
+
+    async def parse(self, response: Any) -> AsyncIterator[Any]:
+        page = int(response.url.rpartition("/")[2])
+        for number in range(2):
+            yield {"page": page, "number": number}
+        if page < self.pages:
+            yield response.follow(f"/list/{page + 1}")
+        status = "paging" if page < self.pages else "done"
+        await ResumeState.of(self.crawler, self.url).save(page=page, status=status, add={"items": 2})
+
+
+class TitlesSpider(Spider):
+    """Follow every link, and give an item a page."""
+
+    name = "titles"
+
+    def parse(self, response: Any) -> Iterator[Any]:
+        yield {"path": response.css("title::text").get()}
+        yield from response.follow_all(css="a")
+
+
+class TokenSpider(Spider):
+    """Sign in once for all workers; a token that is refused is replaced."""
+
+    name = "token"
+
+    @classmethod
+    def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> TokenSpider:
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        spider.tokens = Cache.of(crawler, "token", lifetime_s=lambda token: token["expires_in"] - 60)
+        return spider
+
+    async def parse(self, response: Any) -> AsyncIterator[Request]:
+        async def sign_in() -> Any:
+            request = Request(response.urljoin("/token"), callback=NO_CALLBACK)
+            return (await self.crawler.engine.download_async(request)).json()
+
+        token = await self.tokens.get_or_make("127.0.0.1", sign_in)
+        item = response.url.rpartition("/")[2]
+        yield response.follow(f"/{token['access_token']}/{item}", self.parse_item, cb_kwargs={"token": token})
+
+    async def parse_item(self, response: Any, token: dict[str, Any]) -> AsyncIterator[Request]:
+        if "/old/" in response.url:  # as if it were refused
+            await self.tokens.forget("127.0.0.1", token)
+            yield response.follow(f"/{response.url.rpartition('/')[2]}", dont_filter=True)

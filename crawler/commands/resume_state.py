@@ -1,0 +1,88 @@
+"""`scrapy resume_state …`: how far a spider has come in the lists of sites, and to have it begin one anew."""
+
+import argparse
+import sys
+from typing import Any
+
+import msgspec
+from scrapy.commands import ScrapyCommand
+from scrapy.exceptions import UsageError
+
+from crawler.commands.tables import table
+from crawler.config import Config
+from crawler.errors import SeedbedError
+from crawler.frontier.client import Clients, translated
+from crawler.frontier.keys import Keys
+from crawler.resume import Progress
+
+
+class Command(ScrapyCommand):
+    """Look at a spider's resume states, and forget them."""
+
+    requires_project = True
+    requires_crawler_process = False
+    default_settings = {"LOG_ENABLED": False}  # noqa: RUF012 - Scrapy's own attribute
+
+    def syntax(self) -> str:
+        """Return how it is called."""
+        return "SPIDER [SITE…] [--forget]"
+
+    def short_desc(self) -> str:
+        """Return what it does, in a line."""
+        return "How far a spider has come in the lists of sites; --forget: it begins them anew"
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """Add what this command takes."""
+        super().add_options(parser)
+        parser.add_argument("--forget", action="store_true", help="forget the named sites, or all of the spider")
+        parser.add_argument("--json", action="store_true", help="answer in JSON")
+
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        """List or forget; the exit code is 1 when there is nothing, 2 when Redis can't be reached."""
+        if not args:
+            raise UsageError("name a spider")
+        spider, *sites = args
+        try:
+            config = Config.from_settings(self.settings) if self.settings else Config.from_environ()
+            keys = Keys(spider) if "/" in spider else Keys.of(spider, config.frontier_namespace)
+            with Clients(config) as clients, translated(clients.where):
+                found = _states(clients(keys.resumes), keys, sites)
+                if opts.forget:
+                    _forget(clients(keys.resumes), keys, list(found))
+        except SeedbedError as error:
+            print(f"seedbed: {error}", file=sys.stderr)
+            self.exitcode = 2
+            return
+        self.exitcode = 0 if found else 1
+        if opts.json:
+            print(msgspec.json.encode(found).decode())
+        elif not found:
+            print("No such state is known.", file=sys.stderr)
+        elif opts.forget:
+            print(f"Forgotten: {', '.join(found)}.")
+        else:
+            print(_table(found))
+
+
+def _states(client: Any, keys: Keys, wanted: list[str]) -> dict[str, Progress]:
+    """Return the states of the sites *wanted*, or of all; those of a site that is over its lifetime are gone."""
+    sites = [site.decode() for site in client.zrange(keys.resumes, 0, -1)]
+    states = {site: Progress.of(client.hgetall(keys.resume(site))) for site in sites if not wanted or site in wanted}
+    return {site: state for site, state in states.items() if state.saved_at is not None}
+
+
+def _forget(client: Any, keys: Keys, sites: list[str]) -> None:
+    if sites:
+        client.delete(*(keys.resume(site) for site in sites))
+        client.zrem(keys.resumes, *sites)
+
+
+def _table(found: dict[str, Progress]) -> str:
+    rows = []
+    for site, state in found.items():
+        totals = ", ".join(f"{name} {count:,}" for name, count in state.totals.items())
+        newest = f"{state.timestamp:%Y-%m-%d %H:%M:%SZ}" if state.timestamp else "-"
+        rows.append(
+            (site, state.page, newest, state.status or "-", totals or "-", f"{state.saved_at:%Y-%m-%d %H:%M:%SZ}")
+        )
+    return table(("site", "page", "newest entry", "status", "totals", "saved"), rows)
