@@ -235,10 +235,25 @@ def test_a_backup_is_noted_where_the_exporter_reads_it(secured: SecuredMongo) ->
     assert (note["name"], note["size_bytes"]) == ("seedbed-1.archive.gz", 12345)
 
 
+def test_an_exporter_with_the_role_of_mongodb_alone_shows_all_but_the_backup(secured: SecuredMongo) -> None:
+    with as_the_server(secured) as client:
+        client.admin.command("createUser", "plain", pwd="plain", roles=["clusterMonitor"])
+    config = Config.from_environ(
+        {"MONGO_URI": secured.url, "MONGO_USERNAME": "plain", "MONGO_PASSWORD": "plain", "MONGO_DATABASE": "crawl"}
+    )
+    shown = Exposition()
+    with connect(config) as client:
+        MongoCollector(client, config).collect(shown)
+    assert b"crawler_mongo_up 1" in shown.render()
+    assert b"crawler_backup" not in shown.render()
+
+
+def as_the_server(server: SecuredMongo) -> MongoClient[dict[str, Any]]:
+    return MongoClient(server.url, username="__system", password="".join(KEY.split()), authSource="local")
+
+
 def test_who_restores_signs_in_as_the_server_and_may_do_all_of_it(secured: SecuredMongo) -> None:
-    with MongoClient[dict[str, Any]](
-        secured.url, username="__system", password="".join(KEY.split()), authSource="local"
-    ) as client:
+    with as_the_server(secured) as client:
         client["crawl"]["restored"].insert_one({"_id": 1})
         client["crawl"]["restored"].create_index("a")
         note = {"op": "i", "ns": "crawl.restored", "o": {"_id": 2}}
