@@ -17,7 +17,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -41,8 +41,9 @@ WORKERS = 2
 #: How late the site answers; sixteen requests of each worker are under way at once.
 LATE_S = 0.4
 #: Nothing moves any more when no page was acknowledged for so long.
-STUCK_S = 8.0
-LAG_S = (0.05, 0.1, 0.25)
+STUCK_S = 20.0
+#: An event loop that is later than this is late.
+LATE_LOOP_S = 0.1
 
 console = Console(highlight=False, width=120)
 _direct = build_opener(ProxyHandler({}))
@@ -78,6 +79,7 @@ class Outage:
         self.began_s = time.monotonic()
         self.moments: list[Moment] = []
         self.phase = ""
+        self.late: dict[str, Counter[str]] = {}
         settings = {
             "MONGO_URI": self.mongo.url,
             "MONGO_DATABASE": DATABASE,
@@ -113,10 +115,11 @@ class Outage:
 
     def watch(self, phase: str, until: Callable[[], bool]) -> None:
         """Look once a second until something is so, or the crawl is over."""
-        self.phase = phase
+        self.phase, before = phase, self.loops()
         while self.is_running and not until():
             self.look()
             time.sleep(1)
+        self.late[phase] = self.loops() - before
 
     def look(self) -> None:
         """Note how it is."""
@@ -141,19 +144,19 @@ class Outage:
         with MongoClient[dict[str, Any]](self.mongo.url) as client:
             client.admin.command("configureFailPoint", "failCommand", **mode)
 
-    def lags(self) -> str:
-        """Return how often the workers' event loops were late until now, as they say."""
-        looks = 0
-        late = Counter[float]()
+    def loops(self) -> Counter[str]:
+        """Return how often the workers looked how late their event loops are, and how often they were late."""
+        found = Counter[str]()
         for port in self.ports:
-            text = _direct.open(f"http://127.0.0.1:{port}/metrics", timeout=5).read().decode()
-            for family in text_string_to_metric_families(text):
-                for sample in family.samples if family.name == "crawler_event_loop_lag_seconds" else ():
-                    if sample.name.endswith("_count"):
-                        looks += int(sample.value)
-                    elif sample.name.endswith("_bucket"):
-                        late[float(sample.labels["le"])] -= int(sample.value)
-        return ", ".join(f"over {limit:g} s: {looks + late[limit]}" for limit in LAG_S) + f" (of {looks} looks)"
+            with suppress(OSError):  # it has ended
+                text = _direct.open(f"http://127.0.0.1:{port}/metrics", timeout=5).read().decode()
+                for family in text_string_to_metric_families(text):
+                    for sample in family.samples if family.name == "crawler_event_loop_lag_seconds" else ():
+                        if sample.labels == {"le": str(LATE_LOOP_S)}:
+                            found["in time"] += int(sample.value)
+                        elif sample.name.endswith("_count"):
+                            found["looks"] += int(sample.value)
+        return found
 
 
 def resident_bytes(worker: "subprocess.Popen[str]") -> int:
@@ -174,7 +177,6 @@ def killed(outage: Outage, arguments: argparse.Namespace) -> None:
         outage.mongo.kill()
         back_s = time.monotonic() + arguments.away_s
         outage.watch(f"away {number + 1}", lambda back_s=back_s: time.monotonic() > back_s)  # type: ignore[misc]
-        console.print(f"event loops until then, late {outage.lags()}")
         outage.mongo.start()
 
 
@@ -189,7 +191,6 @@ def full(outage: Outage, arguments: argparse.Namespace) -> None:
     outage.slow_down(arguments.slow_s)
     slow_s = time.monotonic() + 4 * arguments.away_s
     outage.watch("slow", lambda: time.monotonic() > slow_s)
-    console.print(f"event loops until then, late {outage.lags()}")
     outage.slow_down(0)
 
 
@@ -202,7 +203,16 @@ def is_stuck(outage: Outage) -> bool:
 
 def tell(outage: Outage) -> bool:
     """Print what was seen; tell whether all is as it should be."""
-    table = Table("MongoDB", "seconds", "fetched/s", "acknowledged/s", "stored/s", "spool, MB", "memory, MB")
+    heads = (
+        "seconds",
+        "fetched/s",
+        "acknowledged/s",
+        "stored/s",
+        "spool, MB",
+        "memory, MB",
+        f"loop late {LATE_LOOP_S} s",
+    )
+    table = Table("MongoDB", *heads)
     for phase in dict.fromkeys(moment.phase for moment in outage.moments):
         seen = [moment for moment in outage.moments if moment.phase == phase]
         first, last = seen[0], seen[-1]
@@ -212,7 +222,14 @@ def tell(outage: Outage) -> bool:
             for grown in (last.fetched - first.fetched, last.done - first.done, last.stored - first.stored)
         ]
         sizes = [[m.spool_bytes / 1e6 for m in seen], [m.memory_bytes / 1e6 for m in seen]]
-        table.add_row(phase, f"{took_s:.0f}", *rates, *(f"{min(s):.0f} to {max(s):.0f}" for s in sizes))
+        late = outage.late[phase]
+        table.add_row(
+            phase,
+            f"{took_s:.0f}",
+            *rates,
+            *(f"{size[0]:.0f} to {size[-1]:.0f}" for size in sizes),
+            f"{late['looks'] - late['in time']} of {late['looks']}",
+        )
     console.print(table)
     with MongoClient[dict[str, Any]](outage.mongo.url) as client:
         database = client[DATABASE]

@@ -166,7 +166,7 @@ class SpoolFile:
             try:
                 if self._connection is not None:
                     self._connection.close()
-                for end in ("-wal", "-shm", ""):
+                for end in ("-journal", "-wal", "-shm", ""):
                     path = self.path.with_name(self.path.name + end)
                     if path.exists():
                         act(path, end)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import resource
 import shutil
 import signal
@@ -175,6 +176,40 @@ async def test_a_batch_is_on_the_disk_when_it_counts_as_durable(make: MakeSpool,
     connection.close()
     (file,) = spool._files
     assert file._open_connection.execute("PRAGMA synchronous").fetchone() == (2,), "FULL"
+
+
+_KEEPER = """
+import asyncio, os, sys
+from pathlib import Path
+from crawler.storage.spool import Spool
+from tests.unit.test_storage_spool import batch
+
+async def main():
+    spool = Spool(Path(sys.argv[1]), 1 << 20, lambda *_: None)
+    for number in range(3):
+        await spool.keep(batch(number))
+        os.write(1, b"kept")
+    os._exit(0)
+
+asyncio.run(main())
+"""
+
+
+def test_each_batch_is_forced_to_the_disk_before_it_counts(tmp_path: Path) -> None:
+    """Seen by the system: after the last write to SQLite's log, and before `keep` returns, the log is synced."""
+    program, log = shutil.which("strace"), tmp_path / "strace.log"
+    if program is None:
+        pytest.skip("no strace on PATH")
+    trace = [program, "-f", "-y", "-e", "trace=write,pwrite64,fsync,fdatasync", "-o", log]
+    done = subprocess.run([*trace, sys.executable, "-c", _KEEPER, tmp_path], cwd=ROOT, capture_output=True, check=False)
+    if done.returncode:
+        pytest.skip(f"strace may not look here: {done.stderr.decode()[-200:]}")
+    calls = re.findall(
+        r"(pwrite64|fsync|fdatasync)\(\d+<[^>]*\.spool-wal>|\b(write)\(1<[^>]*>, \"kept\"", log.read_text()
+    )
+    said = " ".join("kept" if kept else "write" if call == "pwrite64" else "sync" for call, kept in calls)
+    assert said.count("kept") == 3
+    assert re.fullmatch(r"(.*write (sync )+kept ?){3}", said), said
 
 
 async def test_a_batch_that_was_torn_is_gone_and_those_before_it_are_there(make: MakeSpool, tmp_path: Path) -> None:
