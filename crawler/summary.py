@@ -19,6 +19,25 @@ from crawler.refusal import for_extension
 logger = logging.getLogger(__name__)
 
 _SAMPLE_S = 1.0
+#: The part of its limit from which on a part is said to hold the crawl back.
+_NEAR = 0.5
+
+#: What Scrapy's statistics hold, and what the scheduler counted, by the name that it has here.
+_STATS = {
+    "pages": "response_received_count",
+    "requests": "downloader/request_count",
+    "retries": "retry/count",
+    "given_up": "retry/max_reached",
+    "spider_exceptions": "spider_exceptions/count",
+    "items": "item_scraped_count",
+    "items_dropped": "item_dropped_count",
+    "pages_stored": "storage/pages_stored",
+    "items_stored": "storage/items_stored",
+    "rejected": "storage/rejected",
+    "spooled": "storage/spooled",
+    "round_trips": "frontier/conversations",
+}
+_COUNTS = {"requests_refused": "refused", "seeds_unreadable": "bad", "links": "lookups", "links_seen_before": "hits"}
 
 
 class Summary:
@@ -30,7 +49,7 @@ class Summary:
         self._began_s = time.monotonic()
         self._began_cpu_s = time.process_time()
         #: Of each part, the sum of how near it was to its limit, sample by sample.
-        self._loads = dict.fromkeys(("downloads", "mongodb", "no seeds"), 0.0)
+        self._loads = dict.fromkeys(("downloads", "mongodb", "waiting for seeds"), 0.0)
         self._samples = 0
         self._sampling = create_looping_call(self._sample)
         crawler.signals.connect(self._start, signals.engine_started)
@@ -55,17 +74,17 @@ class Summary:
         self._loads["downloads"] += in_flight / limit if limit else 0
         self._loads["mongodb"] += now.get(names.BUFFERED_BYTES, 0) / now.get(names.BUFFER_LIMIT, 1)
         busy = in_flight or now.get(names.IN_SCRAPER, 0) or now.get(names.PREFETCHED, 0)
-        self._loads["no seeds"] += not busy
+        self._loads["waiting for seeds"] += not busy
 
     def _tell(self, reason: str) -> None:
-        if self._samples:
+        if self._sampling.running:
             self._sampling.stop()
         figures = self._figures(max(time.monotonic() - self._began_s, 1e-3))
         limit, share = max(figures["limits"].items(), key=lambda item: item[1])
+        held_back = f"held back by {limit} ({share:.0%})" if share >= _NEAR else "no part was near its limit"
         words = (
             f"Crawl ended ({reason}): {figures['pages']:,} pages and {figures['items']:,} items in "
-            f"{duration(figures['duration_s'])}, {figures['pages_per_s']:.1f} pages/s; "
-            f"mostly limited by: {limit} ({share:.0%})"
+            f"{duration(figures['duration_s'])}, {figures['pages_per_s']:.1f} pages/s; {held_back}"
         )
         books = self._books()
         if books:
@@ -76,35 +95,18 @@ class Summary:
 
     def _figures(self, took_s: float) -> dict[str, Any]:
         stats = self._crawler.stats.get_stats()
-        labelled = {family.name: dict(by_label(family, stats)) for family in names.LABELLED_STATS}
-        pages = stats.get("response_received_count", 0)
-        conversations = stats.get("frontier/conversations", 0)
-        counts = scheduler.conversation.counts if (scheduler := self._watched.scheduler) else {}
-        errors = labelled["crawler_download_errors_total"]
-        return {
-            "duration_s": round(took_s, 1),
-            "pages": pages,
-            "pages_per_s": round(pages / took_s, 2),
-            "requests": stats.get("downloader/request_count", 0),
-            "retries": stats.get("retry/count", 0),
-            "given_up": stats.get("retry/max_reached", 0),
-            "download_errors": {reason: number for reason, number in errors.items() if number},
-            "responses": {code: n for code, n in labelled["crawler_responses_total"].items() if n},
-            "spider_exceptions": stats.get("spider_exceptions/count", 0),
-            "items": stats.get("item_scraped_count", 0),
-            "items_dropped": stats.get("item_dropped_count", 0),
-            "pages_stored": stats.get("storage/pages_stored", 0),
-            "items_stored": stats.get("storage/items_stored", 0),
-            "rejected": stats.get("storage/rejected", 0),
-            "spooled": stats.get("storage/spooled", 0),
-            "requests_refused": counts.get("refused", 0),
-            "seeds_unreadable": counts.get("bad", 0),
-            "links": counts.get("lookups", 0),
-            "links_seen_before": counts.get("hits", 0),
-            "round_trips": conversations,
-            "round_trips_per_page": round(conversations / pages, 4) if pages else 0,
-            "limits": self._limits(took_s, stats.get("frontier/conversation_seconds", 0.0)),
-        }
+        scheduler = self._watched.scheduler
+        counts = scheduler.conversation.counts if scheduler else {}
+        figures: dict[str, Any] = {"duration_s": round(took_s, 1)}
+        figures |= {name: stats.get(stat, 0) for name, stat in _STATS.items()}
+        figures |= {name: counts.get(count, 0) for name, count in _COUNTS.items()}
+        for name, labelled in zip(("responses", "download_errors", "log_messages"), names.LABELLED_STATS, strict=True):
+            figures[name] = {value: number for value, number in by_label(labelled, stats).items() if number}
+        pages = figures["pages"]
+        figures["pages_per_s"] = round(pages / took_s, 2)
+        figures["round_trips_per_page"] = round(figures["round_trips"] / pages, 4) if pages else 0
+        figures["limits"] = self._limits(took_s, stats.get("frontier/conversation_seconds", 0.0))
+        return figures
 
     def _limits(self, took_s: float, conversation_s: float) -> dict[str, float]:
         """Return how near each part was to its limit on average: 1 is at it."""
