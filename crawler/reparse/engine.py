@@ -174,8 +174,10 @@ class Answers(_Part):
     """The only downloader middleware: it answers every request, or has it ignored."""
 
     def process_request(self, request: Request) -> Response:
-        """Return the stored response; raises IgnoreRequest for whatever a callback wants to download."""
+        """Return the stored response; raises IgnoreRequest for whatever a callback or a pipeline wants."""
         response = self._run.take(request)
         if response is None:
-            raise IgnoreRequest(f"{request} is not fetched while stored pages are parsed again")
+            why = "nothing is fetched while stored pages are parsed again"
+            self._run.note_trouble("not_fetched", request.url, why)
+            raise IgnoreRequest(why)
         return response

@@ -61,13 +61,14 @@ class Comparison(Destination):
         self._run = run
 
     async def _insert_or_merge(self, collection: str, documents: Sequence[Document]) -> Refusals:
+        outcomes = [] if collection == REJECTS else await self._compare(collection, documents)
+        refused = [] if self._run.is_dry else await super()._insert_or_merge(collection, documents)
+        # Not before: when MongoDB was away, all of this is done again.
+        self._run.counts.update(outcomes)
         if collection == REJECTS:
             for document in documents:
                 note = bson.decode(document.raw)
                 self._run.note_trouble("rejected", note["url"], note["reason"])
-        outcomes = [] if collection == REJECTS else await self._compare(collection, documents)
-        refused = [] if self._run.is_dry else await super()._insert_or_merge(collection, documents)
-        self._run.counts.update(outcomes)
         return refused
 
     async def _compare(self, collection: str, documents: Sequence[Document]) -> list[str]:

@@ -18,6 +18,7 @@ MAX_NAMED = 20
 TROUBLES = {
     "unreadable": "pages without a seed that this spider can read",
     "failed": "callbacks that raised",
+    "not_fetched": "downloads that callbacks or pipelines wanted, and did not get",
     "failed_items": "items at which a pipeline raised",
     "rejected": "items that can't be stored",
 }

@@ -238,7 +238,12 @@ def test_what_a_callback_would_download_is_not(
     assert site.statuses() == {"/": [200], "/more": [200]}
     done = reparse("fetching", *SPIDERS, "--json")
     assert done.returncode == 1
-    assert "/more> is not fetched while stored pages are parsed again" in json.loads(done.stdout)["troubles"][0]
+    outcome = json.loads(done.stdout)
+    assert (outcome["not_fetched"], outcome["failed"]) == (1, 1)
+    assert outcome["troubles"] == [
+        f"{site.url}/more: nothing is fetched while stored pages are parsed again",
+        f"{site.url}/: IgnoreRequest: nothing is fetched while stored pages are parsed again",
+    ]
     assert not site.asked
 
 
