@@ -5,6 +5,7 @@ import logging
 from functools import partial
 from typing import Any
 
+import zstandard
 from scrapy import Request, signals
 from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
@@ -44,7 +45,7 @@ class SharedRobotsTxtMiddleware(RobotsTxtMiddleware):
         super().__init__(crawler)
         with for_extension(crawler):
             self._lifetime_s = Config.from_settings(crawler.settings).robotstxt_lifetime_s
-            self._answers = Cache.of(crawler, "robots", self._lifetime_of)
+            self._answers = Cache.of(crawler, "robots.txt", self._lifetime_of)
         #: Of each origin, an answer and what was made of it.
         self._parsed: dict[str, tuple[dict[str, Any], asyncio.Task[RobotParser]]] = {}
 
@@ -81,10 +82,11 @@ class SharedRobotsTxtMiddleware(RobotsTxtMiddleware):
         self._stats.inc_value("robotstxt/response_count")
         self._stats.inc_value(f"robotstxt/response_status_count/{response.status}")
         # An error page holds no rules, whatever it says.
-        return {"status": response.status, "body": response.body[:MAX_BYTES] if 200 <= response.status < 300 else b""}
+        rules = response.body[:MAX_BYTES] if 200 <= response.status < 300 else b""
+        return {"status": response.status, "body": zstandard.compress(rules)}
 
     async def _parse(self, body: bytes, request: Request) -> RobotParser:
-        parser: RobotParser = build_from_crawler(self._parserimpl, self.crawler, body)
+        parser: RobotParser = build_from_crawler(self._parserimpl, self.crawler, zstandard.decompress(body))
         await self.crawler.signals.send_catch_log_async(
             signal=signals.robots_parsed, robotparser=parser, request=request
         )

@@ -19,7 +19,10 @@ from crawler import shelf
 from crawler.cache import Cache
 from crawler.errors import NotDataError
 from crawler.frontier.keys import shared_value
+from crawler.items_to_redis import ItemsToRedis
+from crawler.resume import ResumeState
 from crawler.shelf import LOCK, VALUE, Memory
+from deploy.init import DRAWN, USERS, redis_acl
 from tests.crawlers import MakeCrawler, make_crawler
 from tests.topologies import EmbeddedCluster, ask
 
@@ -234,3 +237,31 @@ async def test_on_a_cluster_all_values_are_on_one_node(make_crawler: MakeCrawler
             assert await one.get_or_make(f"{number}.example", Maker(number)) == number
         assert [await other.get(f"{number}.example") for number in range(20)] == [*range(20)]
         assert ask(cluster.owner(KEY), "DBSIZE") == 20
+
+
+# -- the deployment's account
+
+
+async def test_the_account_of_the_workers_may_do_all_of_it(make_crawler: MakeCrawler) -> None:
+    """With the cache, resume states and lists of items, and nothing that Redis has to deny."""
+    accounts = redis_acl(USERS.read_text(), dict.fromkeys(DRAWN, "secret")).splitlines()
+    [rules] = [line.split()[2:] for line in accounts if line.startswith("user worker ")]
+    with EmbeddedRedis() as server, Redis.from_url(server.url) as client:
+        rules = [rule for rule in rules if server.has_bloom or not rule.startswith("+bf.")]
+        client.execute_command("ACL", "SETUSER", "worker", "reset", *rules)
+        account = {"REDIS_URL": server.url, "REDIS_USERNAME": "worker", "REDIS_PASSWORD": "secret"}
+        crawler = make_crawler(**account)
+        tokens = Cache.of(crawler, "token", 3600)
+        assert await tokens.get_or_make("a.example", Maker("value")) == "value"
+        with pytest.raises(ZeroDivisionError):
+            await tokens.get_or_make("b.example", Maker(ZeroDivisionError()))
+        await tokens.forget("a.example")
+        state = ResumeState.of(crawler, "a.example")
+        assert await state.save(page=1, add={"items": 1})
+        assert (await state.load()).page == 1
+        await state.forget()
+        pipeline = ItemsToRedis.from_crawler(make_crawler(ITEMS_LIST_MAX=10, **account))
+        await pipeline.process_item({"number": 1})
+        await pipeline.close_spider()
+        assert client.keys() == [b"plain:items"]
+        assert client.acl_log() == []

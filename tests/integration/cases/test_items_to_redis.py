@@ -242,6 +242,33 @@ def test_what_waits_is_in_the_list_when_a_worker_has_stopped(
     assert (status.done, status.leased) == (pages.answered.total(), 0)
 
 
+def test_a_list_that_nobody_reads_holds_up_the_crawl_and_loses_nothing(
+    pages: Pages, worker: Start, ended: Callable[..., None], eventually: Callable[..., None], client: Redis
+) -> None:
+    client.rpush("titles:start_urls", *pages.urls(f"/page{number}" for number in range(60)))
+    settings = {"ITEMS_TO_REDIS": "true", "ITEMS_LIST_MAX": "10", "STORE_BATCH_DOCS": "5", "STORE_CLOSE_S": "1"}
+    first = worker("titles", **settings)
+    eventually(lambda: pages.answered.total() == 60 and client.llen("titles:items") == 10, 60)
+    first.stop()
+    assert first.exit_code == 0, first.complaints(60)
+    assert "titles:items is at ITEMS_LIST_MAX" in first.log.read_text()
+    status = Controls(client, Keys.of("titles"), "the tests' Redis").status()
+    assert status.done <= 10
+    assert (status.done + status.queued, status.leased, status.unbalanced) == (60, 0, 0)
+    taken: list[bytes] = []
+    second = worker("titles", **settings)
+
+    def has_ended() -> bool:
+        taken.extend(client.lpop("titles:items", 10) or ())
+        return second.exit_code is not None
+
+    eventually(has_ended, 60)
+    ended(second)
+    taken += client.lrange("titles:items", 0, -1)
+    assert {json.loads(text)["path"] for text in taken} == {f"/page{number}" for number in range(60)}
+    assert len(taken) == 60 + 10 - status.done
+
+
 def test_a_crawl_takes_few_commands(pages: Pages, worker: Start, ended: Callable[..., None], client: Redis) -> None:
     """Case R8."""
     client.rpush("titles:start_urls", *pages.urls(f"/page{number}" for number in range(400)))

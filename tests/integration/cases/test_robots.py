@@ -136,7 +136,7 @@ async def test_what_an_answer_means_and_for_how_long(
     assert engine.asked == ["http://a.example:81/robots.txt"]
     assert other_engine.asked == []
     assert len(parsed) == (not isinstance(answer, Exception))
-    assert lifetime_ms - 20_000 < client.pttl(shared_value("", "robots", "http://a.example:81")) <= lifetime_ms
+    assert lifetime_ms - 20_000 < client.pttl(shared_value("", "robots.txt", "http://a.example:81")) <= lifetime_ms
 
 
 async def test_what_does_not_ask_for_it_does_not_need_it(make_crawler: MakeCrawler, client: Redis) -> None:
