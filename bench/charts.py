@@ -10,7 +10,9 @@ from bench.tables import number
 WIDTH = 720
 _LABELS, _VALUES = 245, 110
 _BAR, _GAP = 22, 12
-_HEIGHT, _LEFT, _BOTTOM, _TOP, _RIGHT = 260, 70, 40, 12, 20
+_HEIGHT, _LEFT, _BOTTOM, _TOP, _RIGHT = 264, 70, 44, 12, 40
+#: About as wide is one of an axis's labels.
+_DIGIT = 8
 
 Point = tuple[float, Figure]
 
@@ -75,7 +77,7 @@ def _curve(curve: Curve, figures: Figures) -> str:
                 f'<circle class="dot{order}" cx="{cx:.1f}" cy="{cy:.1f}" r="4"><title>{escape(label)}</title></circle>'
             )
         parts += _key(order, title)
-    parts.append(f'<text class="axis" x="{_LEFT + wide / 2}" y="{_HEIGHT - 4}">{escape(curve.x_title)}</text>')
+    parts.append(f'<text class="axis" x="{_LEFT + wide / 2}" y="{_HEIGHT - 8}">{escape(curve.x_title)}</text>')
     return _svg(curve.title, _HEIGHT, parts)
 
 
@@ -96,8 +98,9 @@ def _grid(xs: Sequence[float], top: float, place: Callable[[float, float], tuple
     last = -math.inf
     for x in xs:
         at, y = place(x, 0)
-        if at - last > 28:
-            yield f'<text class="axis" x="{at:.1f}" y="{y + 16:.1f}">{number(x)}</text>'
+        text = number(x)
+        if at - last > max(_DIGIT * len(text), 28):
+            yield f'<text class="axis" x="{at:.1f}" y="{y + 16:.1f}">{text}</text>'
             last = at
 
 

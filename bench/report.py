@@ -59,21 +59,30 @@ def _part(part: Part, results: Results) -> Iterator[str]:
 
 def _table(figures: Figures) -> Iterator[str]:
     peers, alone = pivoted(figures)
-    columns = list(dict.fromkeys(column for found in peers.values() for column in found))
-    yield '<div class="table"><table>'
     if peers:
+        rows, columns = peers, _columns(peers)
+        if len(columns) > len(rows):  # a page is higher than wide
+            rows = {
+                column: {peer: found[column] for peer, found in peers.items() if column in found} for column in columns
+            }
+            columns = _columns(rows)
+        yield '<div class="table"><table>'
         yield "<tr><th>" + "".join(f"<th>{escape(column)}" for column in columns)
-    for peer, found in peers.items():
-        cells = "".join(f"<td>{_value(found[column])}" if column in found else "<td>" for column in columns)
-        yield f"<tr><th>{escape(peer)}{cells}"
-    yield "</table></div>"
+        for name, found in rows.items():
+            cells = "".join(f"<td>{_value(found[column])}" if column in found else "<td>" for column in columns)
+            yield f"<tr><th>{escape(name)}{cells}"
+        yield "</table></div>"
     if alone:
         yield '<div class="table"><table>'
         yield from (f"<tr><th>{escape(name)}<td>{_value(figure)}" for name, figure in alone.items())
         yield "</table></div>"
 
 
+def _columns(rows: Mapping[str, Figures]) -> list[str]:
+    return list(dict.fromkeys(column for found in rows.values() for column in found))
+
+
 def _value(figure: Figure) -> str:
     if figure.low == figure.high:
         return number(figure.value)
-    return f'{number(figure.value)}<span class="dim"> ({number(figure.low)} to {number(figure.high)})</span>'
+    return f'{number(figure.value)}<span class="dim">({number(figure.low)} to {number(figure.high)})</span>'
