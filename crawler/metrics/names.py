@@ -179,6 +179,9 @@ STATS = (
         "storage/spooled",
     ),
     Stat("crawler_replayed_documents_total", "Documents that MongoDB got from the spool.", "storage/replayed"),
+    Stat(
+        "crawler_items_listed_total", "Items that got into a list in Redis (ITEMS_TO_REDIS).", "items_to_redis/pushed"
+    ),
 )
 LABELLED_STATS = (
     LabelledStat(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import subprocess
@@ -11,9 +12,11 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from redis import Redis
+from scrapy.settings import Settings
 
 from bench.demo.worker import ROOT, WorkerProcess
 from bench.servers import EmbeddedRedis
+from crawler.commands.resume_state import Command
 from crawler.errors import FrontierDownError
 from crawler.frontier.controls import Controls
 from crawler.frontier.keys import Keys
@@ -124,35 +127,35 @@ def test_a_killed_worker_and_the_next_crawl_go_on_where_it_was(
 # -- the command
 
 
-async def test_the_command_lists_and_forgets(make_crawler: MakeCrawler, environ: dict[str, str]) -> None:
+async def test_the_command_lists_and_forgets(
+    make_crawler: MakeCrawler, redis_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     crawler = make_crawler()
     await ResumeState.of(crawler, "a.example").save(page=3, timestamp=NOON, status="paging", add={"items": 1200})
     await ResumeState.of(crawler, "b.example").save(page=1)
 
-    async def resume_state(*arguments: str) -> tuple[int, str]:
-        command = [sys.executable, "-m", "scrapy", "resume_state", *arguments]
-        done = await asyncio.to_thread(
-            subprocess.run, command, env=environ, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
-        )
-        return done.returncode, done.stdout + done.stderr
+    def resume_state(*args: str, url: str = redis_url, **options: bool) -> tuple[int, str]:
+        command = Command()
+        command.settings = Settings({"REDIS_URL": url})
+        command.run([*args], argparse.Namespace(**{"json": False, "forget": False, **options}))
+        shown = capsys.readouterr()
+        return command.exitcode, shown.out + shown.err
 
-    code, shown = await resume_state("plain")
+    code, shown = resume_state("plain")
     assert code == 0
-    assert shown.splitlines()[1].split()[:7] == [
-        "a.example",
-        "3",
-        "2026-11-30",
-        "12:00:00Z",
-        "paging",
-        "items",
-        "1,200",
-    ]
-    code, shown = await resume_state("plain", "b.example", "--json")
+    row = ["a.example", "3", "2026-11-30", "12:00:00Z", "paging", "items", "1,200"]
+    assert shown.splitlines()[1].split()[: len(row)] == row
+    code, shown = resume_state("plain", "b.example", json=True)
     assert (code, json.loads(shown)["b.example"]["page"]) == (0, 1)
-    assert await resume_state("plain", "a.example", "--forget") == (0, "Forgotten: a.example.\n")
+    assert resume_state("plain", "a.example", forget=True) == (0, "Forgotten: a.example.\n")
     assert (await ResumeState.of(crawler, "a.example").load()).page == 0
     assert (await ResumeState.of(crawler, "b.example").load()).page == 1
-    assert (await resume_state("plain", "a.example"))[0] == 1
-    environ["REDIS_URL"] = "redis://127.0.0.1:1"
-    code, shown = await resume_state("plain")
+    assert resume_state("plain", "a.example") == (1, "No such state is known.\n")
+    code, shown = resume_state("plain", url="redis://127.0.0.1:1")
     assert (code, "can't be reached" in shown) == (2, True)
+
+
+def test_the_command_is_one_of_the_projects(environ: dict[str, str]) -> None:
+    command = [sys.executable, "-m", "scrapy", "resume_state", "plain"]
+    done = subprocess.run(command, env=environ, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (1, "No such state is known.\n")
