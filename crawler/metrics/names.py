@@ -164,6 +164,11 @@ STATS = (
     Stat("crawler_items_dropped_total", "Items that a pipeline dropped.", "item_dropped_count"),
     Stat("crawler_spider_exceptions_total", "Exceptions that left a spider's callback.", "spider_exceptions/count"),
     Stat("crawler_pages_stored_total", "Raw pages that became durable in MongoDB.", "storage/pages_stored"),
+    Stat(
+        "crawler_pages_not_modified_total",
+        "Pages that their host said had not changed, and that were taken from MongoDB (CRAWL_CONDITIONAL).",
+        "storage/not_modified",
+    ),
     Stat("crawler_items_stored_total", "Items that became durable in MongoDB.", "storage/items_stored"),
     Stat(
         "crawler_documents_rejected_total",
