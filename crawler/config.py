@@ -196,6 +196,17 @@ class Config(DedupSettings, frozen=True, kw_only=True, rename="upper"):
         if self.metrics_port != "off" and (not self.metrics_ports or self.metrics_ports[-1] > 65535):
             raise ConfigError(f"METRICS_PORT={self.metrics_port}: a port, a range like 9400-9409, 0 or off is wanted")
 
+        try:
+            self.items_key("spider")
+        except (KeyError, TypeError, ValueError):
+            raise ConfigError(
+                f"REDIS_ITEMS_KEY={self.redis_items_key}: a key is wanted, where %(spider)s is the spider's name"
+            ) from None
+
+    def items_key(self, spider: str) -> str:
+        """Return the key of the list that a spider's items go to."""
+        return self.redis_items_key % {"spider": spider}
+
     def start_keys(self, spider: str) -> list[str]:
         """Return the keys into which producers write a spider's start URLs, the most urgent first."""
         return [key.strip().replace("{spider}", spider) for key in self.start_urls_key.split(",")]

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, Self
 
@@ -13,6 +13,7 @@ from scrapy.utils.misc import load_object
 from scrapy.utils.serialize import ScrapyJSONEncoder
 
 from crawler.config import Config
+from crawler.errors import ConfigError
 from crawler.frontier.line import Line
 from crawler.refusal import fail, for_extension
 from crawler.sideline import line_for
@@ -64,7 +65,7 @@ class ItemsToRedis:
         self._crawler = crawler
         self._config = config
         self._line: Line = line_for(crawler)
-        self._encode = load_object(crawler.settings.get("REDIS_ITEMS_SERIALIZER") or Encoder().encode)
+        self._encode = _serializer(crawler)
         self._is_closed = False
         self._buffer = Buffer[Outgoing](
             self._write,
@@ -102,7 +103,7 @@ class ItemsToRedis:
 
     def item_key(self, item: Any, spider: Any) -> str:  # noqa: ARG002 - for subclasses, as in scrapy-redis
         """Return the key of the list that *item* goes to."""
-        return self._config.redis_items_key % {"spider": spider.name}
+        return self._config.items_key(spider.name)
 
     async def close_spider(self) -> None:
         """Send what is left, for as long as STORE_CLOSE_S."""
@@ -161,6 +162,17 @@ class ItemsToRedis:
 
     def _count(self, what: str, number: int) -> None:
         self._crawler.stats.inc_value(f"items_to_redis/{what}", number)
+
+
+def _serializer(crawler: Crawler) -> Callable[[Any], str | bytes]:
+    named = crawler.settings.get("REDIS_ITEMS_SERIALIZER")
+    if not named:
+        return Encoder().encode
+    try:
+        function: Callable[[Any], str | bytes] = load_object(named)
+    except (ImportError, NameError, TypeError, ValueError) as error:
+        raise ConfigError(f"REDIS_ITEMS_SERIALIZER={named}: a function, or where one is, is wanted ({error})") from None
+    return function
 
 
 class ItemsToRedisIfWanted(ItemsToRedis):

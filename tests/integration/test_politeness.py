@@ -31,7 +31,7 @@ def test_three_workers_keep_one_delay(worker: Start, ended: Callable[..., None])
         expected = len(expected_pages(site.config))
     assert len({(entry["host"], entry["target"]) for entry in log if entry["status"] == 200}) >= expected
     for host in config.host_names:
-        # robots.txt is asked for by each worker, besides the queue.
+        # robots.txt is asked for besides the queue.
         times = [e["monotonic_s"] for e in log if e["host"].split(":")[0] == host and e["target"] != "/robots.txt"]
         assert len(times) > 2
         assert min(later - earlier for earlier, later in pairwise(sorted(times))) >= 0.2 - SLACK_S

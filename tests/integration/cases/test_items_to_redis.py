@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from redis import Redis
 from scrapy import signals
+from scrapy.exceptions import NotConfigured
 from scrapy.utils.serialize import ScrapyJSONEncoder
 
 from bench.demo.worker import ROOT, WorkerProcess
@@ -121,6 +122,22 @@ async def test_the_settings_and_the_hook_of_scrapy_redis_count(make_crawler: Mak
         for number, kind in enumerate("abab"):
             await other.process_item({"kind": kind, "number": number})
     assert [numbers(client, f"plain:{kind}:items") for kind in "ab"] == [[0, 2], [1, 3]]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("REDIS_ITEMS_KEY", "%(name)s:items"),
+        ("REDIS_ITEMS_KEY", "100%"),
+        ("REDIS_ITEMS_SERIALIZER", "no.such.function"),
+    ],
+)
+async def test_a_wrong_setting_is_named(
+    make_crawler: MakeCrawler, caplog: pytest.LogCaptureFixture, name: str, value: str
+) -> None:
+    with pytest.raises(NotConfigured):
+        ItemsToRedis.from_crawler(make_crawler(**{name: value}))
+    assert f"{name}={value}: a " in caplog.text
 
 
 async def test_a_redis_that_is_away_or_full_gets_the_items_later(make_crawler: MakeCrawler) -> None:
