@@ -90,12 +90,13 @@ class ItemsToRedis:
         """Send the item on its way; wait only while too many are."""
         try:
             text = self._encode(item)
-            key = self.item_key(item, self._crawler.spider)
+            data = text.encode() if isinstance(text, str) else text
+            outgoing = Outgoing(self.item_key(item, self._crawler.spider), data)
         except (TypeError, ValueError, RecursionError) as error:
             logger.error("An item can't be put into the list in Redis: %s", error)  # noqa: TRY400 - it says all
             self._count("refused", 1)
             return item
-        self._buffer.put(Outgoing(key, text.encode() if isinstance(text, str) else text))
+        self._buffer.put(outgoing)
         while self.full and not self._is_closed and self._crawler.crawling:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._buffer.wait_for_room(), POLL_S)
