@@ -54,6 +54,9 @@ SELECTED = f"{{{IS_SELECTED}}}"
 
 _REF_IDS = "ABCDEFGHIJ"
 
+#: Grafana gives each column 150 otherwise, and hides the last ones behind a scroll bar.
+_NARROWEST_COLUMN_PX = 80
+
 
 class Query(NamedTuple):
     """Hold one query, and what its series are called."""
@@ -74,8 +77,10 @@ class About(NamedTuple):
     limit: float | None = None
 
 
-def series(about: About, *queries: Query, stacked: bool = False, largest: float | None = None) -> Panel:
-    """Return curves over time; with an alert, its threshold is drawn."""
+def series(
+    about: About, *queries: Query, stacked: bool = False, largest: float | None = None, empty: str = ""
+) -> Panel:
+    """Return curves over time; with an alert, its threshold is drawn. *empty* stands where there is no curve."""
     panel = (
         TimeSeries()
         .line_width(1)
@@ -84,7 +89,8 @@ def series(about: About, *queries: Query, stacked: bool = False, largest: float 
             VizLegendOptions().show_legend(True).display_mode(LegendDisplayMode.LIST).placement(LegendPlacement.BOTTOM)
         )
         .tooltip(VizTooltipOptions().mode(TooltipDisplayMode.MULTI).sort(SortOrder.DESCENDING))
-        .color_scheme(FieldColor().mode(FieldColorModeId.PALETTE_CLASSIC_BY_NAME))
+        # In the order of the curves: by their names, two of one panel may have colours that nobody can tell apart.
+        .color_scheme(FieldColor().mode(FieldColorModeId.PALETTE_CLASSIC))
         .thresholds(_thresholds(about))
         .min(0)
     )
@@ -94,6 +100,8 @@ def series(about: About, *queries: Query, stacked: bool = False, largest: float 
         panel.thresholds_style(GraphThresholdsStyleConfig().mode(GraphThresholdsStyleMode.DASHED))
     if largest is not None:
         panel.max(largest)
+    if empty:
+        panel.no_value(empty)
     return _told(panel.build(), about, [_range(query, i) for i, query in enumerate(queries)])
 
 
@@ -136,6 +144,7 @@ def bars(about: About, query: Query, *, largest: float | None = None) -> Panel:
         .display_mode(BarGaugeDisplayMode.BASIC)
         .value_mode(BarGaugeValueMode.TEXT)
         .show_unfilled(True)
+        .decimals(0)
         .color_scheme(
             FieldColor()
             .mode(FieldColorModeId.THRESHOLDS if about.alert else FieldColorModeId.FIXED)
@@ -168,6 +177,7 @@ def table(about: About, key: str, columns: Sequence[Column]) -> Panel:
     queries = [_instant(Query(column.expr, ""), i).format(PromQueryFormat.TABLE) for i, column in enumerate(columns)]
     panel = (
         Table()
+        .min_width(_NARROWEST_COLUMN_PX)
         .with_transformation(DataTransformerConfig(id_val="joinByField", options={"byField": key, "mode": "outer"}))
         .with_transformation(
             DataTransformerConfig(id_val="filterFieldsByName", options={"include": {"pattern": f"^({key}|Value.*)$"}})

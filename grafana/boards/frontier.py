@@ -64,7 +64,7 @@ _SEEDS = Row(
             stacked=True,
         ),
         series(
-            About("In and out", "Seeds accepted and finished.", "reqps"),
+            About("In and out", "Seeds accepted and finished.", "suffix:seeds/s"),
             Query(
                 f"sum by (spider) (rate(crawler_frontier_accepted_total{SELECTED}[$__rate_interval]))",
                 "{{spider}} in",
@@ -119,6 +119,7 @@ _WAITING = Row(
                 f" / on (spider) (crawler_frontier_seeds_limit{SELECTED} > 0)"
             ),
             largest=1,
+            empty="no limit is set",
         ),
         series(
             About(
@@ -128,6 +129,7 @@ _WAITING = Row(
             ),
             Query(f"crawler_frontier_pages{SELECTED} / on (spider) (crawler_frontier_pages_limit{SELECTED} > 0)"),
             largest=1,
+            empty="no limit is set",
         ),
     ],
 )
@@ -192,13 +194,14 @@ _MEMORY = Row(
         series(
             About(
                 "Bytes a queued seed",
-                "About 30 for plain links; much more when requests carry meta or bodies.",
+                "About 30 for plain links, with what is noted of hosts; much more when requests carry meta or bodies.",
                 "bytes",
             ),
             Query(
-                f'sum by (spider) (crawler_frontier_memory_bytes{{{IS_SELECTED},part="queue"}}) / on (spider) '
-                f'(sum by (spider) (crawler_frontier_queued{{{IS_SELECTED},band=~"high|normal|low|suspect"}}) > 100)'
+                f'sum by (spider) (crawler_frontier_memory_bytes{{{IS_SELECTED},part=~"queue|hosts"}}) / on (spider) '
+                f"(spider:crawler_frontier_queued:sum{SELECTED} > 100)"
             ),
+            empty="fewer than 100 are queued",
         ),
         series(
             About(
@@ -210,6 +213,7 @@ _MEMORY = Row(
                 f"sum by (spider) (crawler_filter_size_bytes{SELECTED}) / on (spider) "
                 f"(sum by (spider) (crawler_filter_inserted{SELECTED}) > 100)"
             ),
+            empty="fewer than 100 were seen",
         ),
     ],
 )

@@ -20,7 +20,7 @@ def _top(expr: str) -> str:
 
 _HOSTS = Row(
     "Hosts",
-    10,
+    11,
     [
         table(
             About(
@@ -31,7 +31,7 @@ _HOSTS = Row(
             ),
             "host",
             [
-                Column("Requests/s", "reqps", _top(_REQUESTS)),
+                Column("Requests", "reqps", _top(_REQUESTS)),
                 Column("Failed", "percentunit", f"{_rate('crawler_host_failed_total')} / ({_REQUESTS} > 0)"),
                 Column("Refused", "percentunit", f"{_rate('crawler_host_refused_total')} / ({_REQUESTS} > 0)"),
                 Column(

@@ -13,12 +13,12 @@ _TOTALS = Row(
             curve=False,
         ),
         stat(
-            About("Pages a second", "On average over the window.", "reqps"),
+            About("Pages a second", "On average over the window.", "suffix:pages/s"),
             f"sum(rate(crawler_pages_total{SELECTED}[$__range]))",
             curve=False,
         ),
         stat(
-            About("Pages a second a worker", "On average over the window.", "reqps"),
+            About("Pages a second a worker", "On average over the window.", "suffix:pages/s"),
             f"avg(sum by (instance) (rate(crawler_pages_total{SELECTED}[$__range])))",
             curve=False,
         ),
@@ -41,7 +41,7 @@ _CURVES = Row(
     9,
     [
         series(
-            About("Pages by worker", "Flat is good; a fall at the end is the tail of the crawl.", "reqps"),
+            About("Pages by worker", "Flat is good; a fall at the end is the tail of the crawl.", "suffix:pages/s"),
             Query(f"sum by (instance) (rate(crawler_pages_total{SELECTED}[$__rate_interval]))", "{{instance}}"),
             stacked=True,
         ),
@@ -51,7 +51,7 @@ _CURVES = Row(
             largest=1,
         ),
         series(
-            About("Links a second", "Looked up in the dedup.", "ops"),
+            About("Links a second", "Looked up in the dedup.", "suffix:links/s"),
             Query(f"sum(rate(crawler_dedup_lookups_total{SELECTED}[$__rate_interval]))", "looked up"),
             Query(f"sum(rate(crawler_frontier_accepted_total{SELECTED}[$__rate_interval]))", "accepted"),
         ),

@@ -25,7 +25,7 @@ _STATE = Row(
             'sum(crawler_mongo_documents{collection="raw_pages"})',
         ),
         stat(
-            About("Rejects", "Documents that could not be stored, each with its reason.", "short"),
+            About("Rejects", "Documents that could not be stored, each with its reason.", "short", limit=0),
             'sum(crawler_mongo_documents{collection="rejects"}) or vector(0)',
         ),
         stat(
@@ -40,7 +40,7 @@ _STORING = Row(
     8,
     [
         series(
-            About("Stored", "Documents that became durable, by all workers.", "ops"),
+            About("Stored", "Documents that became durable, by all workers.", "suffix:docs/s"),
             Query(_rate("crawler_pages_stored_total"), "raw pages"),
             Query(_rate("crawler_items_stored_total"), "items"),
             Query(_rate("crawler_documents_rejected_total"), "rejected"),
@@ -51,7 +51,11 @@ _STORING = Row(
             Query(f"sum(crawler_store_buffer_documents{SELECTED})", "documents"),
         ),
         series(
-            About("Tried again", "Batches that MongoDB did not take at first; the workers' log says why.", "ops"),
+            About(
+                "Tried again",
+                "Batches that MongoDB did not take at first; the workers' log says why.",
+                "suffix:batches/s",
+            ),
             Query(_rate("crawler_store_errors_total"), "tried again"),
         ),
     ],

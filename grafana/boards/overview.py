@@ -11,7 +11,9 @@ _AT_A_GLANCE = Row(
     [
         stat(
             About(
-                "Pages", "Pages that reached a spider. 0 while seeds wait: see what limits the crawl, below.", "reqps"
+                "Pages",
+                "Pages that reached a spider. 0 while seeds wait: see what limits the crawl, below.",
+                "suffix:pages/s",
             ),
             f"sum(rate(crawler_pages_total{SELECTED}[$__rate_interval]))",
         ),
@@ -66,7 +68,7 @@ _AT_A_GLANCE = Row(
             empty="no limit",
         ),
         stat(
-            About("Firing alerts", "Alerts that fire now; each names a runbook in docs/runbooks.", "short"),
+            About("Firing alerts", "Alerts that fire now; each names a runbook in docs/runbooks.", "short", limit=0),
             'count(ALERTS{alertstate="firing",severity=~"page|ticket"}) or vector(0)',
             curve=False,
         ),
@@ -160,7 +162,7 @@ _FLOW = Row(
             About(
                 "Seeds in and out",
                 "Links accepted by the frontier, and pages finished. The queue grows while in is above out.",
-                "reqps",
+                "suffix:seeds/s",
             ),
             Query(f"sum(rate(crawler_frontier_accepted_total{SELECTED}[$__rate_interval]))", "in"),
             Query(f"sum(rate(crawler_frontier_done_total{SELECTED}[$__rate_interval]))", "out"),
@@ -181,7 +183,7 @@ _FLOW = Row(
                 "Scraped and stored",
                 "Items that passed the pipelines, and items that are durable in MongoDB. Stored lags by a batch; at 0 "
                 "while items are scraped: ItemsNotStored.",
-                "ops",
+                "suffix:docs/s",
             ),
             Query(f"sum(rate(crawler_items_scraped_total{SELECTED}[$__rate_interval]))", "scraped"),
             Query(f"sum(rate(crawler_items_stored_total{SELECTED}[$__rate_interval]))", "stored"),
@@ -195,7 +197,7 @@ _TROUBLE = Row(
     6,
     [
         series(
-            About("Log messages", "Warnings and worse. The words are in `make logs`.", "ops"),
+            About("Log messages", "Warnings and worse. The words are in `make logs`.", "suffix:lines/s"),
             Query(
                 f'sum by (level) (rate(crawler_log_messages_total{{{IS_SELECTED},level=~"WARNING|ERROR|CRITICAL"}}'
                 "[$__rate_interval]))",
@@ -207,7 +209,7 @@ _TROUBLE = Row(
             About(
                 "Spider exceptions",
                 "Exceptions that left a callback: the page's later links and items are lost.",
-                "ops",
+                "suffix:pages/s",
             ),
             Query(f"sum by (spider) (rate(crawler_spider_exceptions_total{SELECTED}[$__rate_interval]))"),
         ),

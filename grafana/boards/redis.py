@@ -21,7 +21,12 @@ _STATE = Row(
             "min(redis_aof_enabled) * min(redis_aof_last_write_status) * min(redis_aof_last_bgrewrite_status)",
         ),
         stat(
-            About("Evicted keys", "Anything but 0: parts of the frontier were thrown away. See RedisEvicts.", "short"),
+            About(
+                "Evicted keys",
+                "Anything but 0: parts of the frontier were thrown away. See RedisEvicts.",
+                "short",
+                limit=0,
+            ),
             "sum(redis_evicted_keys_total)",
         ),
         stat(About("Up for", "Since its last start.", "s"), "max(redis_uptime_in_seconds)", curve=False),
@@ -73,8 +78,18 @@ _PACE = Row(
     8,
     [
         series(
-            About("Commands", "By kind; the verbs of the frontier are scripts (evalsha).", "ops"),
-            Query("topk(8, sum by (cmd) (rate(redis_commands_total[$__rate_interval])) > 0)", "{{cmd}}"),
+            About(
+                "Commands",
+                "The eight most frequent; the verbs of the frontier are scripts (evalsha), and what they call counts, "
+                "too.",
+                "ops",
+            ),
+            # Those of the whole window: the eight of each moment would be twenty in all.
+            Query(
+                "sum by (cmd) (rate(redis_commands_total[$__rate_interval]))"
+                " and topk(8, sum by (cmd) (rate(redis_commands_total[$__range] @ end())))",
+                "{{cmd}}",
+            ),
             stacked=True,
         ),
         series(

@@ -8,6 +8,10 @@ def _by_instance(metric: str) -> str:
     return f"sum by (instance) ({metric}{SELECTED})"
 
 
+def _share(metric: str, limit: str) -> str:
+    return f"{_by_instance(metric)} / ({_by_instance(limit)} > 0)"
+
+
 def _rate(metric: str) -> str:
     return f"sum by (instance) (rate({metric}{SELECTED}[$__rate_interval]))"
 
@@ -24,11 +28,12 @@ _TABLE = Row(
             ),
             "instance",
             [
-                Column("Pages/s", "reqps", _rate("crawler_pages_total")),
+                Column("Pages", "suffix:pages/s", _rate("crawler_pages_total")),
                 Column("In flight", "short", _by_instance("crawler_requests_in_flight")),
                 Column("Leases", "short", _by_instance("crawler_leases_held")),
                 Column("Outbox", "short", _by_instance("crawler_outbox_entries")),
                 Column("Buffered", "bytes", _by_instance("crawler_store_buffer_bytes")),
+                Column("Spooled", "bytes", _by_instance("crawler_spool_bytes")),
                 Column("CPU", "percentunit", 'rate(process_cpu_seconds_total{job="worker"}[$__rate_interval])'),
                 Column("Memory", "bytes", 'process_resident_memory_bytes{job="worker"}'),
                 Column("Loop lag, 99 %", "s", _LAG.format(0.99)),
@@ -73,7 +78,7 @@ _WORK = Row(
     8,
     [
         series(
-            About("Pages by worker", "Even, unless hosts are few or machines differ.", "reqps"),
+            About("Pages by worker", "Even, unless hosts are few or machines differ.", "suffix:pages/s"),
             Query(_rate("crawler_pages_total"), "{{instance}}"),
             stacked=True,
         ),
@@ -132,27 +137,28 @@ _HELD = Row(
         series(
             About(
                 "Outbox",
-                "Links and acknowledgements not yet sent. At the limit the worker takes no seeds: Redis.",
-                "short",
+                "Links and acknowledgements not yet sent, against the limit. At 1 the worker takes no seeds: Redis.",
+                "percentunit",
             ),
-            Query(_by_instance("crawler_outbox_entries"), "{{instance}}"),
-            Query(f"max(crawler_outbox_limit{SELECTED})", "limit"),
+            Query(_share("crawler_outbox_entries", "crawler_outbox_limit"), "{{instance}}"),
         ),
         series(
             About(
-                "Buffer before MongoDB", "Documents not yet durable. At the limit the worker takes no seeds.", "bytes"
+                "Buffer before MongoDB",
+                "Documents not yet durable, against the limit. At 1 the worker takes no seeds.",
+                "percentunit",
             ),
-            Query(_by_instance("crawler_store_buffer_bytes"), "{{instance}}"),
-            Query(f"max(crawler_store_buffer_limit_bytes{SELECTED})", "limit"),
+            Query(_share("crawler_store_buffer_bytes", "crawler_store_buffer_limit_bytes"), "{{instance}}"),
         ),
         series(
             About(
                 "Spool on disk",
-                "Documents that wait for a MongoDB that is away. At the limit they wait in the buffer.",
-                "bytes",
+                "Documents that wait for a MongoDB that is away, against STORE_SPOOL_BYTES. At 1 they wait in the "
+                "buffer.",
+                "percentunit",
+                "SpoolNearlyFull",
             ),
-            Query(_by_instance("crawler_spool_bytes"), "{{instance}}"),
-            Query(f"max(crawler_spool_limit_bytes{SELECTED})", "limit"),
+            Query(_share("crawler_spool_bytes", "crawler_spool_limit_bytes"), "{{instance}}"),
         ),
     ],
 )
