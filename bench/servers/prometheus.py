@@ -9,8 +9,33 @@ from typing import Any, ClassVar, Unpack
 from urllib.parse import urlencode
 from urllib.request import urlopen
 
+import yaml
+
 from bench.servers.process import EmbeddedServer, ProcessOptions
 from bench.servers.programs import ServerMissingError, on_path
+
+_DEPLOYED = Path(__file__).parents[2] / "prometheus"
+
+
+def deployed_config(discovery: Mapping[str, Mapping[str, Any]], interval_s: int) -> dict[str, Any]:
+    """Give the deployment's configuration with its rules, for this machine.
+
+    Args:
+        discovery: how the targets are found, by the name of their job.
+        interval_s: how often they are scraped and the rules are evaluated.
+
+    Raises:
+        ValueError: the deployment has no such job.
+    """
+    config: dict[str, Any] = yaml.safe_load((_DEPLOYED / "prometheus.yml").read_text(encoding="utf-8"))
+    if unknown := discovery.keys() - {job["job_name"] for job in config["scrape_configs"]}:
+        raise ValueError(f"prometheus.yml has no job {', '.join(unknown)}")
+    interval = f"{interval_s}s"
+    config["global"] = {"scrape_interval": interval, "scrape_timeout": interval, "evaluation_interval": interval}
+    config["rule_files"] = [str(_DEPLOYED / pattern) for pattern in config["rule_files"]]
+    config["scrape_configs"] = [{"job_name": job, **found} for job, found in discovery.items()]
+    config["alerting"] = {}
+    return config
 
 
 class EmbeddedPrometheus(EmbeddedServer):

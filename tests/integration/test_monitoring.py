@@ -17,7 +17,6 @@ from typing import Any
 from urllib.request import urlopen
 
 import pytest
-import yaml
 from prometheus_client.parser import text_string_to_metric_families
 from pymongo import MongoClient
 from redis import Redis
@@ -25,7 +24,7 @@ from redis.exceptions import ResponseError
 
 from bench.servers import EmbeddedMongo, EmbeddedRedis, ServerMissingError
 from bench.servers.process import free_port
-from bench.servers.prometheus import EmbeddedPrometheus, EmbeddedRedisExporter
+from bench.servers.prometheus import EmbeddedPrometheus, EmbeddedRedisExporter, deployed_config
 from bench.site import SiteConfig, SiteProcess, expected_pages
 from crawler.config import Config
 from crawler.frontier.controls import Controls
@@ -67,11 +66,11 @@ class Scene:
     began_s: float
 
     def series(self, expr: str) -> list[dict[str, Any]]:
-        """Give what a panel with this query shows of the whole crawl."""
+        """Give what a panel with this query shows of the whole crawl: a curve of nothing but NaN is none."""
         found: list[dict[str, Any]] = self.prometheus.ask(
             "query_range", query=expr, start=self.began_s, end=time.time(), step=1
         )["result"]
-        return found
+        return [curve for curve in found if any(value != "NaN" for _, value in curve["values"])]
 
 
 class Child:
@@ -95,16 +94,9 @@ class Child:
 
 def prometheus_config(endpoints: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     """Give the deployment's configuration, with addresses of this machine, and quicker."""
-    config: dict[str, Any] = yaml.safe_load((ROOT / "prometheus/prometheus.yml").read_text())
-    config["global"] = {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"}
-    config["rule_files"] = [str(ROOT / "prometheus" / pattern) for pattern in config["rule_files"]]
-    jobs = {job["job_name"] for job in config["scrape_configs"]}
-    assert set(endpoints) <= jobs
-    config["scrape_configs"] = [
-        {"job_name": job, "static_configs": [{"targets": list(addresses)}]} for job, addresses in endpoints.items()
-    ]
-    config["alerting"]["alertmanagers"] = [{"static_configs": [{"targets": ["127.0.0.1:1"]}]}]
-    return config
+    targets = {job: {"static_configs": [{"targets": list(addresses)}]} for job, addresses in endpoints.items()}
+    nobody = {"alertmanagers": [{"static_configs": [{"targets": ["127.0.0.1:1"]}]}]}
+    return deployed_config(targets, 1) | {"alerting": nobody}
 
 
 @pytest.fixture(scope="module")
