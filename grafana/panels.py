@@ -78,13 +78,24 @@ class About(NamedTuple):
 
 
 def series(
-    about: About, *queries: Query, stacked: bool = False, largest: float | None = None, empty: str = ""
+    about: About,
+    *queries: Query,
+    stacked: bool = False,
+    largest: float | None = None,
+    is_trouble: bool = False,
+    empty: str = "",
 ) -> Panel:
-    """Return curves over time; with an alert, its threshold is drawn. *empty* stands where there is no curve."""
+    """Return curves over time; with an alert, its threshold is drawn.
+
+    *largest* ends the axis. *is_trouble*: 0 in a crawl that is well; the axis then goes to 1 at least, as Grafana would
+    take it to 100. *empty* stands where there is no curve.
+    """
+    is_alone = len(queries) == 1 and "{{" not in queries[0].legend
     panel = (
         TimeSeries()
         .line_width(1)
-        .fill_opacity(30 if stacked else 10)
+        # Below one curve; many would make one mud of it.
+        .fill_opacity(30 if stacked else 10 if is_alone else 0)
         .legend(
             VizLegendOptions().show_legend(True).display_mode(LegendDisplayMode.LIST).placement(LegendPlacement.BOTTOM)
         )
@@ -100,6 +111,8 @@ def series(
         panel.thresholds_style(GraphThresholdsStyleConfig().mode(GraphThresholdsStyleMode.DASHED))
     if largest is not None:
         panel.max(largest)
+    if is_trouble:
+        panel.axis_soft_max(1)
     if empty:
         panel.no_value(empty)
     return _told(panel.build(), about, [_range(query, i) for i, query in enumerate(queries)])

@@ -74,6 +74,7 @@ _SEEDS = Row(
         series(
             About("Before the frontier", "Start URLs that producers wrote and no worker has taken in yet.", "short"),
             Query(f"sum by (key) (crawler_start_urls_waiting{SELECTED})", "{{key}}"),
+            is_trouble=True,
         ),
         series(
             About("Leased", "Seeds in workers' hands. They come back when a worker dies.", "short"),

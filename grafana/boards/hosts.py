@@ -100,6 +100,7 @@ _POLITENESS = Row(
         series(
             About("Blocked hosts", "By an operator; their seeds are kept. `scrapy frontier unblock` ends it.", "short"),
             Query(f"sum by (spider) (crawler_frontier_hosts_blocked{SELECTED})"),
+            is_trouble=True,
         ),
         series(
             About(
@@ -140,6 +141,7 @@ _ANSWERS = Row(
         series(
             About("Given up", "Requests whose last retry failed: pages that are missing from the crawl.", "reqps"),
             Query(f"sum by (spider) (rate(crawler_retries_exhausted_total{SELECTED}[$__rate_interval]))"),
+            is_trouble=True,
         ),
     ],
 )

@@ -12,9 +12,11 @@ _STATE = Row(
     "State",
     4,
     [
-        stat(About("MongoDB", "Whether it answers.", "bool_yes_no", "MongoDown"), "max(crawler_mongo_up)"),
+        stat(About("MongoDB", "Whether it answers.", "bool_yes_no", "MongoDown"), "max(crawler_mongo_up)", curve=False),
         stat(
-            About("Primary", "Whether it takes writes.", "bool_yes_no", "MongoNoPrimary"), "max(crawler_mongo_primary)"
+            About("Primary", "Whether it takes writes.", "bool_yes_no", "MongoNoPrimary"),
+            "max(crawler_mongo_primary)",
+            curve=False,
         ),
         stat(
             About("Disk used", "Of the file system that holds its data.", "percentunit", "DiskNearlyFull"),
@@ -57,6 +59,7 @@ _STORING = Row(
                 "suffix:batches/s",
             ),
             Query(_rate("crawler_store_errors_total"), "tried again"),
+            is_trouble=True,
         ),
     ],
 )

@@ -135,6 +135,7 @@ _DOWNLOADS = Row(
             ),
             Query(f"sum by (reason) (rate(crawler_download_errors_total{SELECTED}[$__rate_interval]))", "{{reason}}"),
             stacked=True,
+            is_trouble=True,
         ),
         series(
             About(
@@ -204,6 +205,7 @@ _TROUBLE = Row(
                 "{{level}}",
             ),
             stacked=True,
+            is_trouble=True,
         ),
         series(
             About(
@@ -212,6 +214,7 @@ _TROUBLE = Row(
                 "suffix:pages/s",
             ),
             Query(f"sum by (spider) (rate(crawler_spider_exceptions_total{SELECTED}[$__rate_interval]))"),
+            is_trouble=True,
         ),
         series(
             About(
@@ -229,6 +232,7 @@ _TROUBLE = Row(
         series(
             About("Dead seeds", "Seeds set aside, each with its reason: see the runbook DeadSeeds.", "short"),
             Query(f"sum by (spider) (crawler_frontier_dead{SELECTED})"),
+            is_trouble=True,
         ),
     ],
 )

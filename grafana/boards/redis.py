@@ -10,6 +10,7 @@ _STATE = Row(
         stat(
             About("Redis", "Whether both exporters can read it.", "bool_yes_no", "RedisDown"),
             "min(crawler_redis_up or redis_up)",
+            curve=False,
         ),
         stat(
             About("Memory used", "Of maxmemory. Full: workers wait.", "percentunit", "RedisRefusesWrites"),
@@ -19,6 +20,7 @@ _STATE = Row(
         stat(
             About("Append-only file", "Whether what Redis takes in is kept.", "bool_yes_no", "RedisNotDurable"),
             "min(redis_aof_enabled) * min(redis_aof_last_write_status) * min(redis_aof_last_bgrewrite_status)",
+            curve=False,
         ),
         stat(
             About(
@@ -28,6 +30,7 @@ _STATE = Row(
                 limit=0,
             ),
             "sum(redis_evicted_keys_total)",
+            curve=False,
         ),
         stat(About("Up for", "Since its last start.", "s"), "max(redis_uptime_in_seconds)", curve=False),
     ],
@@ -69,6 +72,7 @@ _MEMORY = Row(
                 limit=0,
             ),
             Query("max(rate(redis_aof_delayed_fsync[$__rate_interval]))", "delayed"),
+            is_trouble=True,
         ),
     ],
 )
@@ -116,7 +120,7 @@ _SEEN_BY_WORKERS = Row(
         heatmap(
             About(
                 "Conversations",
-                "How long an exchange with Redis took. A dark band above 50 ms: network, or Redis busy.",
+                "How long an exchange with Redis took. Much above 50 ms: network, or Redis busy.",
                 "s",
             ),
             f"sum by (le) (increase(crawler_redis_command_duration_seconds_bucket{SELECTED}[$__rate_interval]))",

@@ -63,10 +63,14 @@ _LIVES = Row(
         series(
             About("Workers lost", "Workers that died or froze; see the runbook WorkerLost.", "short"),
             Query(f"sum by (spider) (increase(crawler_workers_lost_total{SELECTED}[10m]))"),
+            is_trouble=True,
         ),
         series(
             About(
-                "Still giving start requests", "Workers in their start phase: a crawl is not complete before.", "short"
+                "Not idle yet",
+                "Workers that may still give start requests: known of each when it has nothing else to do for the "
+                "first time. A crawl is not complete before.",
+                "short",
             ),
             Query(f"sum by (spider) (crawler_workers_starting{SELECTED})"),
         ),
