@@ -158,7 +158,7 @@ class Config(DedupSettings, frozen=True, kw_only=True, rename="upper"):
     store_spool_dir: str = ""
     #: What a worker keeps there at most; 0: nothing.
     store_spool_bytes: Size = 1 << 30
-    #: How long a worker that starts waits for MongoDB.
+    #: How long MongoDB's primary is looked for before it is taken for away.
     store_connect_s: Positive = 10.0
     #: How long MongoDB may take to answer before the line is taken for dead.
     store_timeout_s: Positive = 30.0
