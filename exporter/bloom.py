@@ -14,6 +14,10 @@ BLOCK_BITS = 8 * (256 * 1024 - 16)
 #: With a lifetime, so many filters share the capacity, and one more the error rate, as `_dedup.lua` makes them.
 _SLICES = 4
 
+#: What RedisBloom counts as a filter's size beside its bits.
+_HEADER_BYTES = 32
+_LAYER_HEADER_BYTES = 64
+
 
 class Filter(NamedTuple):
     """Hold what a spider's frontier noted of its filter."""
@@ -44,6 +48,20 @@ class Filter(NamedTuple):
             return {None: self}
         capacity, error_rate = math.ceil(self.capacity / _SLICES), self.error_rate / (_SLICES + 1)
         return {number: Filter(self.kind, held, capacity, error_rate) for number, held in self.slices}
+
+    def as_found(self, inserted: int, capacity: int, size_bytes: int, layers: int) -> Self:
+        """Return the filter that has this shape instead, which may be smaller than the noted one, but takes no less.
+
+        Its layers are taken to double, and its error rate for that of which their size comes.
+        """
+        doublings = (1 << layers) - 1
+        first = capacity / doublings
+        # The bits of all layers are the sum of first * 2^i * (halvings + i) / ln 2.
+        bits = 8 * (size_bytes - _HEADER_BYTES - layers * _LAYER_HEADER_BYTES)
+        halvings = (bits * math.log(2) / first - sum(i << i for i in range(layers))) / doublings
+        # Rounding up makes a filter look a little better than it is: one as noted remains as noted.
+        error_rate = max(self.error_rate, min(1.0, 2 ** (1 - halvings)))
+        return self._replace(inserted=inserted, capacity=max(1, round(first)), error_rate=error_rate)
 
     def layers(self) -> "Iterator[tuple[Layer, int]]":
         """Yield each layer and what it holds; each is twice the one before at half of its error."""

@@ -17,6 +17,11 @@ class Rota(Generic[T]):
         self._clock = clock
         self._samples: dict[str, tuple[float, T]] = {}
 
+    def forget(self, spiders: Iterable[str]) -> None:
+        """Drop the samples of spiders that have changed: they are due at once."""
+        for spider in spiders:
+            self._samples.pop(spider, None)
+
     def refresh(self, spiders: Iterable[str], sample: Callable[[list[str]], Mapping[str, T]]) -> dict[str, T]:
         """Have *sample* look at the spiders that are due, those first whose sample is oldest; return all samples."""
         now_s = self._clock()

@@ -226,6 +226,30 @@ def test_a_filters_estimated_error_is_its_measured_error(
     assert abs(taken_for_seen - probes * estimated) < 4 * (probes * estimated) ** 0.5
 
 
+def test_a_filter_that_was_made_anew_by_something_else_is_taken_as_it_is(redis: Redis, exporter: Exporter) -> None:
+    """What a frontier noted of its filter is not what tells of this error."""
+    keys = fill(redis, "shop")
+    redis.hset(keys.meta, mapping={"dedup": "bloom capacity=100000 error_rate=0.001", "seen": 3000})
+    redis.execute_command("BF.INSERT", keys.seen, "CAPACITY", 100_000, "ERROR", 0.001, "ITEMS", *range(3000))
+    samples = scrape(exporter)
+    assert value(samples, "crawler_filter_estimated_error_ratio", spider="shop") < 0.001
+    assert value(samples, "crawler_filter_capacity", spider="shop") == 100_000
+
+    redis.delete(keys.seen)
+    redis.execute_command("BF.INSERT", keys.seen, "CAPACITY", 1000, "ERROR", 0.2, "ITEMS", *range(2500))
+    samples = scrape(exporter)
+    assert value(samples, "crawler_filter_capacity", spider="shop") == 3000
+    estimated = value(samples, "crawler_filter_estimated_error_ratio", spider="shop")
+    assert value(samples, "crawler_filter_configured_error_ratio", spider="shop") == 0.001
+    probes = 2000
+    taken_for_seen = sum(redis.execute_command("BF.MEXISTS", keys.seen, *(f"new{n}" for n in range(probes))))
+    assert abs(taken_for_seen - probes * estimated) < 4 * (probes * estimated) ** 0.5
+
+    # Forgotten, after its frontier was read: no error of this collector's.
+    redis.delete(keys.seen)
+    assert value(scrape(exporter), "crawler_collector_success", collector="filters") == 1
+
+
 @pytest.mark.every_redis
 def test_memory_by_part_adds_up_to_what_the_keys_take(redis: Redis, exporter: Exporter) -> None:
     """Case D4."""
