@@ -39,6 +39,9 @@ class Note(NamedTuple):
 class HasFiles(Protocol):
     """Some spool."""
 
+    #: Names of files that are no more; they are taken out when that is noted.
+    gone: set[str]
+
     @property
     def files(self) -> Mapping[str, Kept]:
         """Return what its files hold, by their names."""
@@ -73,11 +76,12 @@ class SpoolNotes:
 
     async def write(self) -> None:
         """Note how it is now; one round trip, or two, or none. Raises FrontierError."""
-        files = self._spool.files if self._spool is not None else {}
+        if self._spool is None:
+            return
         now_ms = int(time.time() * 1000)
         notes = {
             name: f"{kept.documents} {kept.size_bytes} {int(kept.oldest_s * 1000)} {now_ms}"
-            for name, kept in files.items()
+            for name, kept in self._spool.files.items()
             if kept.documents
         }
         client: Any = self._clients(SPOOLS)
@@ -85,9 +89,11 @@ class SpoolNotes:
             if notes:
                 await client.hset(SPOOLS, mapping=notes)
                 self._noted |= set(notes)
-            if gone := self._noted.difference(notes):
+            # What another worker noted, too: a file may be taken over and emptied between two notes.
+            if gone := (self._noted | self._spool.gone).difference(notes):
                 await client.hdel(SPOOLS, *gone)
                 self._noted -= gone
+                self._spool.gone -= gone
 
 
 def spool_notes(clients: Clients) -> dict[str, Note]:

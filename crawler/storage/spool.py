@@ -41,6 +41,8 @@ class Spool:
         self._own: SpoolFile | None = None
         #: All that this worker has locked; only the thread changes it.
         self._files: list[SpoolFile] = []
+        #: Names of files that are no more, here or anywhere: whoever noted them is to forget them (spools.py).
+        self.gone: set[str] = set()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="spool")
         self._complaint = ""
         #: Set when there may be more in it than before.
@@ -67,8 +69,7 @@ class Spool:
     def files(self) -> Mapping[str, Kept]:
         """Return what each file holds that this worker has, by its name."""
         return {
-            f"{self.folder.name}/{file.path.stem}": Kept(file.documents, file.size_bytes, file.oldest_s)
-            for file in tuple(self._files)
+            self._name_of(file): Kept(file.documents, file.size_bytes, file.oldest_s) for file in tuple(self._files)
         }
 
     @property
@@ -179,6 +180,7 @@ class Spool:
             return
         self._drop(file)
         file.delete()
+        self.gone.add(self._name_of(file))
         logger.info("MongoDB has all documents of %s", file.path)
 
     def _adopt(self) -> None:
@@ -206,6 +208,7 @@ class Spool:
             raise
         if not file.documents:
             file.delete()
+            self.gone.add(self._name_of(file))
             return
         self._files.append(file)
         logger.info("Took over %s, where a worker left %d documents", path, file.documents)
@@ -222,6 +225,7 @@ class Spool:
 
     def _set_aside(self, file: SpoolFile, error: SpoolDamagedError) -> None:
         self._drop(file)
+        self.gone.add(self._name_of(file))
         try:
             place = f"It is now {file.set_aside()}"
         except SpoolError as failure:
@@ -232,6 +236,9 @@ class Spool:
             error,
             place,
         )
+
+    def _name_of(self, file: SpoolFile) -> str:
+        return f"{self.folder.name}/{file.path.stem}"
 
     def _refuse(self, why: str) -> None:
         self._complain(f"The spool takes no documents: {why}. They wait in memory for MongoDB")
