@@ -27,6 +27,11 @@ async def empty(spool: Spool) -> None:
         await spool.remove(entry)
 
 
+def damage(folder: Path) -> None:
+    [path] = folder.glob("*.spool")
+    path.write_bytes(b"no database" * 100)
+
+
 @pytest.mark.parametrize("is_damaged", [False, True])
 async def test_the_note_of_a_file_that_was_taken_over_and_emptied_in_between_goes(
     redis_url: str, tmp_path: Path, is_damaged: bool
@@ -43,8 +48,7 @@ async def test_the_note_of_a_file_that_was_taken_over_and_emptied_in_between_goe
     await notes.write()
     assert [*spool_notes(looking)] == [name]
     if is_damaged:
-        [path] = tmp_path.glob("*.spool")
-        path.write_bytes(b"no database" * 100)
+        damage(tmp_path)
     await heir.adopt()
     await empty(heir)
     await keep(heir, 1)
