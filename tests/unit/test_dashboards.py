@@ -20,6 +20,7 @@ from grafana_foundation_sdk.models import prometheus
 from grafana import reference
 from grafana.boards import BOARDS
 from grafana.dashboards import FOLDER, render
+from grafana.pictures.questions import Window, answered
 from grafana.thresholds import RULES, threshold_of
 
 ROOT = Path(__file__).parents[2]
@@ -132,6 +133,32 @@ def test_dashboards_have_addresses_of_their_own_and_overview_comes_first() -> No
     assert sorted(uids) == sorted(f"seedbed-{board.name}" for board in BOARDS)
     assert BOARDS[0].name == "overview"
     assert all(dashboard["editable"] is False for dashboard in FILES.values())
+
+
+def test_every_dashboard_is_described_with_its_picture() -> None:
+    described = (ROOT / "docs/dashboards.md").read_text()
+    for board in BOARDS:
+        assert f"](pictures/{board.name}.png)" in described
+        assert (ROOT / f"docs/pictures/{board.name}.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_picture_asks_for_each_panel_at_its_time_with_no_variable_left(name: str) -> None:
+    asked = []
+
+    def ask(path: str, query: str, **times: float) -> dict[str, Any]:
+        asked.append((path, query))
+        assert times == ({"time": 4000.0} if path == "query" else {"start": 3000, "end": 4000.0, "step": 3})
+        return {"result": [query]}
+
+    answers = answered(FILES[name], ask, Window(3001.0, 4000.0, 3))["answers"]
+    assert {panel: len(found) for panel, found in answers.items()} == {
+        panel["id"]: len(panel["targets"]) for panel in panels_of(FILES[name])
+    }
+    assert [query for _, query in asked if "$" in query] == []
+    assert ("query" in {path for path, _ in asked}) == any(
+        target.get("instant") for panel in panels_of(FILES[name]) for target in panel["targets"]
+    )
 
 
 def test_a_panel_turns_its_alerts_color_where_its_alert_fires() -> None:
