@@ -4,6 +4,8 @@ All touches of Scrapy's insides are here, tried with Scrapy 2.19; `attach` refus
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextvars import copy_context
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -13,6 +15,7 @@ from scrapy.exceptions import IgnoreRequest
 from twisted.python.failure import Failure
 
 from crawler.errors import SeedbedError
+from crawler.logs import about
 
 
 class EngineHooks:
@@ -46,7 +49,8 @@ class EngineHooks:
         scraper: Any = engine.scraper
         try:
             slot, start = engine._slot, engine._start
-            self._nudge = slot.nextcall.schedule
+            # In this context: whatever callback makes the engine go on, what it then begins is of another page.
+            self._nudge = slot.nextcall.schedule = partial(copy_context().run, slot.nextcall.schedule)
             forget = slot.remove_request
             replace = engine._handle_downloader_output
             give = scraper._process_spidermw_output_async
@@ -64,7 +68,7 @@ class EngineHooks:
                 self._parents[result] = request
             elif request.errback is None and (reason := failure_of(result, request)):
                 self._failures[request] = reason
-            return replace(result, request)
+            return about(request).run(replace, result, request)
 
         def process_spidermw_output_async(output: Any, response: Any) -> Any:
             if isinstance(output, Request):

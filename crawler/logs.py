@@ -3,7 +3,7 @@
 import json
 import logging
 from collections.abc import Iterable, Mapping
-from contextvars import ContextVar
+from contextvars import Context, ContextVar, copy_context
 from datetime import UTC, datetime
 from typing import Any, Self
 from weakref import WeakKeyDictionary
@@ -70,6 +70,13 @@ def _is_json(settings: BaseSettings) -> bool:
 def name_worker(crawler: Crawler, worker: str) -> None:
     """Have the lines of *crawler* tell the name that its worker has among all."""
     _workers[crawler] = worker
+
+
+def about(request: Request) -> Context:
+    """Return a context like this one, whose lines tell *request*."""
+    context = copy_context()
+    context.run(_page.set, request)
+    return context
 
 
 class AboutPage:

@@ -124,3 +124,59 @@ def test_what_a_callback_says_is_one_line_with_its_page(
     assert warning["url"].endswith("3")
     # Once the callbacks are done, nothing is about a page any more.
     assert not [line for line in lines[-3:] if "url" in line]
+
+
+LEAF_SPIDER = """
+import asyncio, logging
+from scrapy import Request, Spider
+
+class Said:
+    def process_request(self, request):
+        logging.getLogger("said").warning("asked for %s", str(request.url))
+
+class Leaves(Spider):
+    name = "leaves"
+    custom_settings = {
+        # Each page is begun by the end of the one before it.
+        "CONCURRENT_REQUESTS": 1,
+        "SCRAPER_SLOT_MAX_ACTIVE_SIZE": 1,
+        "DOWNLOADER_MIDDLEWARES": {Said: 500},
+        "HTTPERROR_ALLOW_ALL": True,
+        "RETRY_ENABLED": False,
+    }
+    async def start(self):
+        for n in range(4):
+            yield Request(f"{self.base}?n={n}", errback=self.failed)
+        yield Request("http://127.0.0.1:1/", errback=self.failed)
+    async def parse(self, response):
+        await asyncio.sleep(0.02)
+        logging.getLogger("said").warning("parsed %s", str(response.url))
+    def failed(self, failure):
+        logging.getLogger("said").warning("failed %s", str(failure.request.url))
+"""
+
+
+def test_no_line_tells_the_page_before(environ: dict[str, str], tmp_path: Path, site: SiteProcess) -> None:
+    spider = tmp_path / "leaves.py"
+    spider.write_text(LEAF_SPIDER)
+    done = subprocess.run(
+        [sys.executable, "-m", "scrapy", "runspider", spider, "-a", f"base={site.config.start_url}"],
+        env=environ
+        | {"PYTHONPATH": str(ROOT), "SCRAPY_SETTINGS_MODULE": "crawler.settings", "LOG_JSON": "true"}
+        | {"CRAWL_PRIVATE_HOSTS": "*", "STORE_FLUSH_S": "0.01", "LOG_LEVEL": "DEBUG"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    said = [
+        (line["message"].rpartition(" ")[0], line["message"].rpartition(" ")[2], line.get("url"))
+        for line in lines
+        if line["logger"] == "said"
+    ]
+    assert [what for what, _, _ in said].count("asked for") >= 5
+    assert {what for what, _, _ in said} == {"asked for", "parsed", "failed"}
+    assert all(told == (None if what == "asked for" else about) for what, about, told in said), said
