@@ -7,6 +7,7 @@ only when all batches before it are: so one future answers for everything that w
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from contextvars import Context
 from typing import Generic, Protocol, TypeVar
 
 
@@ -140,9 +141,10 @@ class Buffer(Generic[Entry]):
             self._close_batch()
         while self._closed and len(self._tasks) < self._in_flight:
             batch = self._closed.popleft()
-            task = asyncio.create_task(self._write_batch(batch))
+            context = Context()  # not that of the page whose document happened to fill it (logs.py)
+            task = asyncio.create_task(self._write_batch(batch), context=context)
             self._tasks.add(task)
-            task.add_done_callback(self._on_written)
+            task.add_done_callback(self._on_written, context=context)
 
     async def _write_batch(self, batch: _Batch[Entry]) -> None:
         await self._write(batch.drafts)

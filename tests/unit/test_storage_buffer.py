@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextvars import ContextVar
 
 import pytest
 
@@ -201,3 +202,28 @@ async def test_a_failure_is_told_and_never_counts_as_durable() -> None:
     assert failures == [error]
     assert buffer.durable is not None
     assert not buffer.durable.done()
+
+
+async def test_what_is_written_is_not_logged_as_the_page_that_filled_the_batch() -> None:
+    page = ContextVar("page", default="")
+    seen: list[str] = []
+
+    async def write(_: Sequence[Draft]) -> None:
+        seen.append(page.get())
+        if len(seen) == 3:
+            raise OSError
+
+    buffer = Buffer[Document](
+        write,
+        lambda _: seen.append(page.get()),
+        batch_docs=1,
+        batch_bytes=1 << 20,
+        flush_s=3600,
+        limit_bytes=1 << 20,
+        in_flight=1,
+    )
+    page.set("a page")
+    for number in range(3):
+        buffer.put(document(number))
+    await turns()
+    assert seen == [""] * 4
