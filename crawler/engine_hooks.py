@@ -88,6 +88,12 @@ class EngineHooks:
             yield request
 
 
+def is_stopping(crawler: Crawler) -> bool:
+    """Tell whether *crawler* is to end, whoever wants that: what waits for something else should wait no longer."""
+    slot = getattr(crawler._engine, "_slot", None)
+    return not crawler.crawling or (slot is not None and slot.closing is not None)
+
+
 def check_start(spider: Spider) -> None:
     """Refuse a spider that begins in a way that this Scrapy no longer hears: it would crawl nothing, silently.
 

@@ -13,6 +13,7 @@ from scrapy.utils.misc import load_object
 from scrapy.utils.serialize import ScrapyJSONEncoder
 
 from crawler.config import Config
+from crawler.engine_hooks import is_stopping
 from crawler.errors import ConfigError
 from crawler.frontier.line import Line
 from crawler.refusal import fail, for_extension
@@ -97,7 +98,7 @@ class ItemsToRedis:
             self._count("refused", 1)
             return item
         self._buffer.put(outgoing)
-        while self.full and not self._is_closed and self._crawler.crawling:
+        while self.full and not self._is_closed and not is_stopping(self._crawler):
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._buffer.wait_for_room(), POLL_S)
         return item

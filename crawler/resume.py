@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 from scrapy.crawler import Crawler
 
 from crawler.config import Config
+from crawler.engine_hooks import is_stopping
 from crawler.errors import FrontierDownError, FrontierFullError
 from crawler.frontier.calls import Call
 from crawler.frontier.keys import Keys
@@ -111,7 +112,7 @@ class ResumeState:
             try:
                 return await self._line.insist(call, patient=False)
             except (FrontierDownError, FrontierFullError):
-                if not self._crawler.crawling:
+                if is_stopping(self._crawler):
                     raise
                 await asyncio.sleep(RETRY_S)
 

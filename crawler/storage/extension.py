@@ -15,6 +15,7 @@ from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
 
 from crawler.config import Config
+from crawler.engine_hooks import is_stopping
 from crawler.errors import NotDataError, NotStorableError
 from crawler.refusal import fail, for_extension
 from crawler.sinks import Sinks
@@ -42,7 +43,7 @@ class Storage:
         self._crawler = crawler
         self._config = config
         self._store: Store | None = None
-        self._is_closed = False
+        self._is_closed = self._has_failed = False
         self._under_way: WeakKeyDictionary[Any, PageUnderWay] = WeakKeyDictionary()
         self._room: asyncio.Task[None] | None = None
         Sinks.of(crawler).add(self)
@@ -166,14 +167,15 @@ class Storage:
             self._page_of(response).places.take(item)
 
     async def _wait_for_room(self) -> None:
-        """Wait until the buffer has room; but no longer for a MongoDB that is away once the worker is to stop."""
+        """Wait until the buffer has room; but once the worker is to stop, not where that may be for ever."""
         while self._store is not None and not self._is_closed and self._store.buffer.is_full:
-            if self._store.is_away and not self._crawler.crawling:
+            if (self._store.is_away or self._has_failed) and is_stopping(self._crawler):
                 return
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._store.buffer.wait_for_room(), STOP_POLL_S)
 
     def _on_failure(self, error: BaseException) -> None:
+        self._has_failed = True
         logger.critical("The storage can't go on; its pages will be fetched again", exc_info=error)
         fail(self._crawler)
         self._ending = asyncio.create_task(self._crawler.engine.close_spider_async(reason="storage_error"))

@@ -53,7 +53,7 @@ def buffer_for(
     batch_bytes: int = 1 << 20,
     flush_s: float = 3600,
     limit_bytes: int = 1 << 20,
-) -> Buffer:
+) -> Buffer[Draft]:
     on_failure = failures.append if failures is not None else _unexpected
     return Buffer(
         writer, on_failure, batch_docs=batch_docs, batch_bytes=batch_bytes, flush_s=flush_s, limit_bytes=limit_bytes

@@ -333,3 +333,23 @@ def test_under_scrapy_rediss_own_scheduler_it_takes_the_place_of_its_pipeline(
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
     assert numbers(client, "old:items") == [*range(25)]
+
+
+@pytest.mark.parametrize("what", ["a key of another type", "a list that nobody reads"])
+def test_a_worker_whose_items_wait_ends_when_it_is_to(
+    pages: Pages, worker: Start, eventually: Callable[..., None], client: Redis, what: str
+) -> None:
+    """Pages whose items wait for room in a full buffer do not keep it from ending, for whatever reason it does."""
+    pages.links = {"/": [f"/page{number}" for number in range(100)]}
+    client.rpush("titles:start_urls", f"{pages.origin}/")
+    settings = {"ITEMS_TO_REDIS": "true", "STORE_BATCH_DOCS": "20", "STORE_BUFFER_BYTES": "3000", "STORE_CLOSE_S": "1"}
+    if what == "a key of another type":
+        client.set("titles:items", "no list")
+        process = worker("titles", **settings)
+    else:
+        client.rpush("titles:items", "{}")
+        process = worker("titles", "-s", "CLOSESPIDER_PAGECOUNT=20", ITEMS_LIST_MAX="1", **settings)
+    eventually(lambda: process.exit_code is not None, 60)
+    assert process.exit_code == (1 if what == "a key of another type" else 0), process.complaints(60)
+    status = Controls(client, Keys.of("titles"), "the tests' Redis").status()
+    assert (status.done, status.leased, status.unbalanced) == (0, 0, 0)
