@@ -111,7 +111,7 @@ def _plan(keys: Keys, status: Status, hosts: Any, parked: Any) -> Iterator[Sampl
     workers = list(status.workers)[:LIKE_KEYS]
     yield from _alike("leases", map(keys.leases, workers), len(status.workers))
     yield from _alike("leases", map(keys.session, workers), len(status.workers))
-    lists = [keys.host(int(at.split(b",")[0]), host.decode()) for host, at in pairs(hosts)]
+    lists = [keys.host(int(at.split(b",")[0]), host.decode(errors="replace")) for host, at in pairs(hosts)]
     yield from _alike("hosts", lists, int(parked))
     made = Filter.of(status)
     for slice_number, part in made.parts.items() if made else ():

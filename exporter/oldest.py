@@ -62,4 +62,6 @@ class OldestCollector:
         drawn = [Question.of("HRANDFIELD", Keys(spider).parked, HOSTS, "WITHVALUES") for spider in spiders]
         for spider, hosts in zip(spiders, self._frontiers.line.ask(drawn), strict=True):
             for host, levels in pairs(hosts):
-                yield _List(spider, "host", Keys(spider).host(int(levels.split(b",")[0]), host.decode()))
+                yield _List(
+                    spider, "host", Keys(spider).host(int(levels.split(b",")[0]), host.decode(errors="replace"))
+                )

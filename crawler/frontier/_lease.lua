@@ -15,12 +15,15 @@ end
 -- Some queued seeds say when they came: "\4hhhhhhhhhhh", the time in milliseconds in hexadecimal, stands in front of
 -- them as long as they are queued. Of so many that come, one does.
 local STAMPED_ONE_IN = 128
-local STAMP_LENGTH = 12
+local STAMP = '^\4(' .. string.rep('%x', 11) .. ')()'
 
--- A seed without its stamp, and the time that this said.
+-- A seed without its stamp, and the time that this said. What only begins like one was put in by somebody else, and is
+-- left as it is, for whoever gets it to set aside.
 local function unstamped(seed)
   if string.byte(seed) ~= 4 then return seed end
-  return string.sub(seed, STAMP_LENGTH + 1), tonumber(string.sub(seed, 2, STAMP_LENGTH), 16)
+  local time, behind = string.match(seed, STAMP)
+  if not time then return seed end
+  return string.sub(seed, behind), tonumber(time, 16)
 end
 
 local function stamped(seed, now)

@@ -130,3 +130,21 @@ async def test_what_a_full_queue_drops_is_set_aside_as_it_was_put_in(make_fleet:
     assert controls.peek(5) == [(0, seed("http://h/a").decode())]
     controls.revive([1], retry=True)
     assert fleet.audit().keys() == {seed("http://h/a"), seed("http://low/a")}
+
+
+async def test_what_only_begins_like_a_stamp_is_handed_out_as_it_is(fleet: Fleet) -> None:
+    """Somebody else may put anything into an inbox: whoever gets it sets it aside, with all of its bytes."""
+    foreign = [b"\x04", b"\x04no stamp--http://h/a", b"\x04 0x123456789http://h/b"]
+    worker = await fleet.opened()
+    await fleet.push(worker, links("h/a"))
+    fleet.redis.rpush(fleet.keys.inbox(0), *foreign)
+    fleet.redis.hincrby(
+        fleet.keys.meta, "accepted", len(foreign)
+    )  # so that the books, which know nothing of them, balance
+    assert [stamp_ms(one) for one in foreign] == [None] * 3
+    answer = await fleet.pop(worker)
+    assert [lease.seed for lease in answer.leases] == [seed("http://h/a"), *foreign]
+    assert len(answer.waits_ms) == 1
+    await worker.exchange(acks=[Ack(lease.token, "unreadable") for lease in answer.leases[1:]])
+    controls = Controls(fleet.redis, fleet.keys, "Redis")
+    assert sorted(dead.seed.encode() for dead in controls.dead()) == sorted(foreign)
