@@ -82,7 +82,7 @@ class SharedRobotsTxtMiddleware(RobotsTxtMiddleware):
         self._stats.inc_value("robotstxt/response_count")
         self._stats.inc_value(f"robotstxt/response_status_count/{response.status}")
         # An error page holds no rules, whatever it says.
-        rules = response.body[:MAX_BYTES] if 200 <= response.status < 300 else b""
+        rules = _counting(response.body) if 200 <= response.status < 300 else b""
         return {"status": response.status, "body": zstandard.compress(rules)}
 
     async def _parse(self, body: bytes, request: Request) -> RobotParser:
@@ -95,3 +95,8 @@ class SharedRobotsTxtMiddleware(RobotsTxtMiddleware):
     def _lifetime_of(self, answer: dict[str, Any]) -> float:
         is_known = _NONE < answer["status"] < 500 and answer["status"] != 429
         return self._lifetime_s if is_known else min(self._lifetime_s, UNREACHABLE_S)
+
+
+def _counting(body: bytes) -> bytes:
+    """Return the lines that count: what is left of one that is cut may forbid far more than the whole."""
+    return body if len(body) <= MAX_BYTES else body[: max(body.rfind(end, 0, MAX_BYTES) for end in (b"\n", b"\r")) + 1]

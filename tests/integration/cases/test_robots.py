@@ -14,7 +14,7 @@ from scrapy.http import TextResponse
 
 from bench.demo.worker import WorkerProcess
 from crawler.frontier.keys import shared_value
-from crawler.robots import SharedRobotsTxtMiddleware
+from crawler.robots import MAX_BYTES, SharedRobotsTxtMiddleware
 from tests.crawlers import MakeCrawler, make_crawler
 from tests.integration.cases.pages import PATIENCE_S, Arrival, Pages
 
@@ -98,6 +98,8 @@ def middleware(make: MakeCrawler, answer: Any) -> tuple[SharedRobotsTxtMiddlewar
 
 DAY_MS = 86_400_000
 DISALLOW = RULES.encode()
+#: Of its last line, no more than `Disallow: /` is within what counts.
+CUT = b"User-agent: *\n".ljust(MAX_BYTES - len("\nDisallow: /"), b"#") + b"\nDisallow: /elsewhere\n"
 
 
 @pytest.mark.parametrize(
@@ -106,6 +108,8 @@ DISALLOW = RULES.encode()
         ((200, DISALLOW), False, DAY_MS),
         ((200, b""), True, DAY_MS),
         ((200, b"#" * (600 << 10) + b"\n" + DISALLOW), True, DAY_MS),
+        ((200, CUT), True, DAY_MS),
+        ((200, DISALLOW + CUT), False, DAY_MS),
         ((404, DISALLOW), True, DAY_MS),
         ((403, b""), True, DAY_MS),
         ((429, DISALLOW), True, 60_000),
