@@ -487,6 +487,19 @@ def test_a_damaged_archive_is_named(pages: Pages, place: Place) -> None:
         find(place, "https://example.org/1")
 
 
+def test_a_file_that_is_cut_short_is_named_wherever_it_ends(pages: Pages, place: Place) -> None:
+    """The trailer of gzip, 8 bytes, and the empty lines behind a record may be missing: the page is whole without."""
+    fill(pages, page(1), page(2))
+    [name] = mover(pages, place).run().files
+    data = (Path(place.url) / name).read_bytes()
+    [_, (_, begins, length)] = read_pages(BytesIO(data))
+    assert len(data) == begins + length
+    for size_bytes in range(begins + 1, len(data) - 16):
+        with pytest.raises(ArchiveError, match=r"cut short|damaged"):
+            list(read_pages(BytesIO(data[:size_bytes])))
+    assert len(list(read_pages(BytesIO(data[:begins])))) == 1
+
+
 def test_a_record_that_was_changed_is_noticed_by_its_digest(pages: Pages, place: Place) -> None:
     """Compressed anew, with sound checksums of gzip: only the digest in the record tells."""
     fill(pages, page(1), page(2))

@@ -42,7 +42,17 @@ _URI_SAFE = "".join(map(chr, range(0x21, 0x7F))).translate({ord(c): None for c i
 _OF_THE_TRANSFER = {"content-encoding", "transfer-encoding", "content-length"}
 _PREFIX = b"X-Crawler-"
 _BODY_TYPES = ("response", "resource")
-_DAMAGED = (ArchiveLoadFailed, StatusAndHeadersParserException, BSONError, zlib.error, KeyError, TypeError, ValueError)
+#: What warcio and others make of bytes that are no record.
+_DAMAGED = (
+    ArchiveLoadFailed,
+    StatusAndHeadersParserException,
+    BSONError,
+    zlib.error,
+    AttributeError,
+    KeyError,
+    TypeError,
+    ValueError,
+)
 
 
 class _Shape(msgspec.Struct):
@@ -147,11 +157,13 @@ def read_pages(stream: IO[bytes]) -> Iterator[tuple[Page, int, int]]:
     """
     records = ArchiveIterator(stream, check_digests=True)
     begins, identity, body = 0, "", b""
+    complete = 0  # up to where it is: warcio takes a file that ends within the head of a record for one that has ended
     try:
         for record in records:
             content = _content(record.raw_stream)
             offset, length = records.get_record_offset(), records.get_record_length()
             if record.rec_type == "warcinfo":
+                complete = offset + length
                 continue
             if not record.digest_checker.passed:
                 raise ArchiveError(f"damaged at byte {offset:,}: {record.digest_checker.problems or 'cut short'}")
@@ -161,9 +173,12 @@ def read_pages(stream: IO[bytes]) -> Iterator[tuple[Page, int, int]]:
                 page = Page(_parsed(content), body)
                 if hashlib.sha256(body).digest() != page.document["checksum"]:
                     raise ArchiveError(f"damaged at byte {begins:,}: the body is not what its checksum says")
-                yield page, begins, offset + length - begins
+                complete = offset + length
+                yield page, begins, complete - begins
     except _DAMAGED as error:
         raise ArchiveError(f"damaged after byte {begins:,} ({type(error).__name__}: {error})") from error
+    if complete != stream.tell():
+        raise ArchiveError(f"cut short: it ends at byte {stream.tell():,}, and its last whole page at {complete:,}")
 
 
 def _content(stream: Any) -> bytes:
