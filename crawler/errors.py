@@ -2,6 +2,7 @@
 
 SeedbedError
 ├── ConfigError          a setting is wrong: names the variable and says what it takes
+├── UnknownSpiderError   a command is for a spider that there is not: names those that there are
 ├── SeedError            one request or one queued seed is at fault; the others are not
 │   ├── NotDataError     a request holds something that is no data (a lambda, a lock, ...)
 │   └── BadSeedError     a queued entry can't be read back as a request
@@ -24,6 +25,10 @@ class SeedbedError(Exception):
 
 class ConfigError(SeedbedError):
     """Say which setting is wrong and what it takes."""
+
+
+class UnknownSpiderError(SeedbedError):
+    """Name the spider that there is not, and those that there are."""
 
 
 class SeedError(SeedbedError):

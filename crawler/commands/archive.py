@@ -66,7 +66,7 @@ class Command(ScrapyCommand):
         """Do it; the exit code is 1 when pages had to stay behind, 2 when it could not be done, 130 when stopped."""
         chosen = [opts.listing, opts.shown is not None, opts.restored is not None]
         if args or sum(chosen) > 1:
-            raise UsageError("one of these:" + USAGE)
+            raise UsageError(f"{args[0]!r} belongs to no option" if args else "only one of --list, --show, --restore")
         if opts.file_bytes is not None and opts.file_bytes < 1:
             raise UsageError("--file-bytes: 1 or more is wanted")
         try:

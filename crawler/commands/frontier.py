@@ -11,6 +11,7 @@ from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
 from crawler.commands.loading import Loaded
+from crawler.commands.naming import keys_of
 from crawler.commands.tables import duration, table
 from crawler.config import Config
 from crawler.errors import SeedbedError
@@ -58,9 +59,9 @@ class Command(ScrapyCommand):
         parser.add_argument("--json", action="store_true", help="answer in JSON")
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        """Run one action; the exit code is 1 when it could not be done, 2 when Redis can't be reached."""
+        """Run one action; the exit code is 1 when there was nothing to do, 2 when it could not be done."""
         if not args:
-            raise UsageError("name an action:" + USAGE)
+            raise UsageError("name an action")
         action, *rest = args
         actions = {
             "status": self._status,
@@ -74,16 +75,18 @@ class Command(ScrapyCommand):
             "clear": self._clear,
             "dead": self._dead,
         }
-        if action not in actions or (action != "status" and not rest):
-            raise UsageError("what is to be done, and for which spider?" + USAGE)
+        if action not in actions:
+            raise UsageError(f"there is no action {action!r}")
+        if action != "status" and not rest:
+            raise UsageError(f"{action}: for which spider?")
         try:
             config = Config.from_settings(self.settings) if self.settings else Config.from_environ()
             self._config, self._json = config, opts.json
             with Clients(config) as clients:
                 self._clients = clients
                 actions[action](rest, opts)
-        except (SeedbedError, KeyError) as error:
-            print(f"seedbed: {error.args[0] if isinstance(error, KeyError) else error}", file=sys.stderr)
+        except SeedbedError as error:
+            print(f"seedbed: {error}", file=sys.stderr)
             self.exitcode = 2
         except KeyboardInterrupt:
             self.exitcode = 0
@@ -189,7 +192,7 @@ class Command(ScrapyCommand):
     # -- inside
 
     def _keys(self, spider: str) -> Keys:
-        return Keys(spider) if "/" in spider else Keys.of(spider, self._config.frontier_namespace)
+        return keys_of(spider, self._config, self.settings, self._clients)
 
     def _controls(self, args: list[str]) -> Controls:
         return self._controls_of(self._keys(args[0]))

@@ -9,6 +9,8 @@ from scrapy.settings import BaseSettings
 from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy.utils.request import RequestFingerprinterProtocol
 
+from crawler.commands.naming import unknown_spider
+
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
@@ -20,7 +22,10 @@ class Loaded:
 
     @classmethod
     def by_name(cls, name: str, settings: Any) -> Self:
-        """Return the spider named *name*. Raises KeyError when the project has none."""
-        crawler = AsyncCrawlerRunner(settings).create_crawler(name)  # a runner heeds ADDONS
+        """Return the spider named *name*. Raises UnknownSpiderError when the project has none."""
+        try:
+            crawler = AsyncCrawlerRunner(settings).create_crawler(name)  # a runner heeds ADDONS
+        except KeyError:
+            raise unknown_spider(name, settings) from None
         fingerprinter = build_from_crawler(load_object(crawler.settings["REQUEST_FINGERPRINTER_CLASS"]), crawler)
         return cls(crawler.spidercls(), crawler.settings, fingerprinter)

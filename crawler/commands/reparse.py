@@ -13,9 +13,11 @@ from scrapy.exceptions import UsageError
 from scrapy.utils.asyncio import create_looping_call
 
 from crawler.commands.moments import moment
+from crawler.commands.naming import unknown_spider
 from crawler.commands.progress import Progress
 from crawler.commands.tables import duration, table
 from crawler.reparse import TROUBLES, Run, prepare
+from crawler.storage.itemtypes import RAW_PAGES
 from crawler.storage.stored import Selection
 
 #: How often it is looked whether there is progress to show.
@@ -42,7 +44,7 @@ class Command(BaseRunSpiderCommand):
         since = "pages fetched last then or later: a date (2026-11-30, 2026-11-30T12:00Z) or a span of the past (30d)"
         parser.add_argument("--since", metavar="DATE", type=_point, help=since)
         parser.add_argument("--until", metavar="DATE", type=_point, help="pages fetched last before that")
-        parser.add_argument("--limit", metavar="N", type=int, default=0, help="parse N pages at most")
+        parser.add_argument("--limit", metavar="N", type=int, help="parse N pages at most")
         parser.add_argument("--dry-run", action="store_true", help="tell what would change, and leave MongoDB as it is")
         parser.add_argument("--json", action="store_true", help="print the outcome as JSON")
 
@@ -57,13 +59,15 @@ class Command(BaseRunSpiderCommand):
         """Parse the pages; the exit code is 1 when anything went wrong, 2 when it could not begin."""
         if len(args) != 1:
             raise UsageError("name one spider")
+        if opts.limit is not None and opts.limit < 1:
+            raise UsageError(f"--limit {opts.limit}: 1 or more is wanted")
         try:
             crawler = self._create_crawler(args[0])
-        except KeyError as error:
-            print(f"seedbed: {error.args[0]}", file=sys.stderr)
+        except KeyError:
+            print(f"seedbed: {unknown_spider(args[0], self.settings)}", file=sys.stderr)
             self.exitcode = 2
             return
-        run = Run(Selection(args[0], opts.url, opts.since, opts.until), opts.limit, opts.dry_run)
+        run = Run(Selection(args[0], opts.url, opts.since, opts.until), opts.limit or 0, opts.dry_run)
         prepare(crawler.settings, run)
         process: Any = self.crawler_process
         process.crawl(crawler, **opts.spargs)
@@ -75,6 +79,14 @@ class Command(BaseRunSpiderCommand):
             return
         for trouble in run.troubles:
             print(f"went wrong: {trouble}", file=sys.stderr)
+        if run.ended:
+            print(f"seedbed: it ended early: {run.ended}", file=sys.stderr)
+        elif not run.counts["read"]:
+            print(
+                f"seedbed: no page of {args[0]!r} in {RAW_PAGES} fits what was asked for; archived ones must be "
+                "restored first (scrapy archive --restore)",
+                file=sys.stderr,
+            )
         print(msgspec.json.encode(as_data(run)).decode() if opts.json else as_table(run))
         self.exitcode = int(run.went_wrong)
 
@@ -127,8 +139,6 @@ def as_table(run: Run) -> str:
         lines[-1] += "nothing was written (--dry-run)"
     else:
         lines[-1] += f"parsed_at of these items is {as_data(run)['parsed_at']}"
-    if run.ended:
-        lines.append(f"It ended early: {run.ended}")
     return "\n".join(lines)
 
 

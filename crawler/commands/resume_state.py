@@ -8,6 +8,7 @@ import msgspec
 from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
+from crawler.commands.naming import keys_of
 from crawler.commands.tables import table
 from crawler.config import Config
 from crawler.errors import SeedbedError
@@ -38,14 +39,14 @@ class Command(ScrapyCommand):
         parser.add_argument("--json", action="store_true", help="answer in JSON")
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        """List or forget; the exit code is 1 when there is nothing, 2 when Redis can't be reached."""
+        """List or forget; the exit code is 1 when there is nothing, 2 when it could not be done."""
         if not args:
             raise UsageError("name a spider")
         spider, *sites = args
         try:
             config = Config.from_settings(self.settings) if self.settings else Config.from_environ()
-            keys = Keys(spider) if "/" in spider else Keys.of(spider, config.frontier_namespace)
             with Clients(config) as clients, translated(clients.where):
+                keys = keys_of(spider, config, self.settings, clients)
                 found = _states(clients(keys.resumes), keys, sites)
                 if opts.forget:
                     _forget(clients(keys.resumes), keys, list(found))
@@ -57,7 +58,7 @@ class Command(ScrapyCommand):
         if opts.json:
             print(msgspec.json.encode(found).decode())
         elif not found:
-            print("No such state is known.", file=sys.stderr)
+            print(f"{spider} keeps no resume state{' of these sites' if sites else ''}.", file=sys.stderr)
         elif opts.forget:
             print(f"Forgotten: {', '.join(found)}.")
         else:

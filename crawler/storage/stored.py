@@ -81,7 +81,7 @@ async def read(database: Database, selection: Selection) -> AsyncGenerator[Page]
         except CursorNotFound:
             pass  # nobody asked for so long that MongoDB forgot it, or it was restarted
         except OperationFailure as error:
-            what = "the pages can't be read"
+            what = "the pages" + (f" whose address matches {selection.url!r}" * bool(selection.url)) + " can't be read"
             if "hint" in str(error):
                 what = f"raw_pages has no index on {selection.order}, which `python -m crawler.storage.setup` makes"
             raise StorageError(f"MongoDB: {what} ({reason(error)})") from None

@@ -253,7 +253,7 @@ def test_what_can_t_begin_says_why(environ: dict[str, str], reparse: Any) -> Non
     assert "MongoDB at mongodb://127.0.0.1:1 can't be used" in done.stderr
     done = reparse("no-such-spider")
     assert done.returncode == 2
-    assert "Spider not found: no-such-spider" in done.stderr
+    assert "no spider 'no-such-spider'; it has: " in done.stderr
     done = reparse("shop", "--since", "yesterday")
     assert done.returncode == 2
     assert "'yesterday' is no point in time" in done.stderr
@@ -263,8 +263,15 @@ def test_a_pattern_wants_the_index_and_must_be_one(environ: dict[str, str], repa
     database["raw_pages"].insert_one({"spider": "shop"})
     done = reparse("shop", "--url", "x")
     assert done.returncode == 1
-    assert "raw_pages has no index on url, which `python -m crawler.storage.setup` makes" in done.stdout
+    assert "raw_pages has no index on url, which `python -m crawler.storage.setup` makes" in done.stderr
     database["raw_pages"].create_index("url")
     done = reparse("shop", "--url", "(")
     assert done.returncode == 1
-    assert "It ended early: MongoDB: the pages can't be read" in done.stdout
+    assert "it ended early: MongoDB: the pages whose address matches '(' can't be read" in done.stderr
+    database["raw_pages"].delete_many({})
+    done = reparse("shop", "--url", "x")
+    assert done.returncode == 0
+    assert "no page of 'shop' in raw_pages fits what was asked for" in done.stderr
+    done = reparse("shop", "--limit", "0")
+    assert done.returncode == 2
+    assert "--limit 0: 1 or more is wanted" in done.stderr

@@ -45,6 +45,14 @@ async def test_it_goes_forward_only(make_crawler: MakeCrawler) -> None:
     assert known.saved_at is not None
 
 
+async def test_a_step_is_noted_wholly_or_not_at_all(make_crawler: MakeCrawler, client: Redis) -> None:
+    state = ResumeState.of(make_crawler(), "shop.example")
+    with pytest.raises(FrontierError, match="total:price"):
+        await state.save(page=5, add={"items": 3, "price": 1.5})  # type: ignore[dict-item]
+    assert await state.load() == Progress()
+    assert client.keys() == []
+
+
 async def test_without_a_page_the_timestamp_counts_and_without_both_all_does(make_crawler: MakeCrawler) -> None:
     state = ResumeState.of(make_crawler(), "news.example")
     in_india = (NOON + timedelta(microseconds=1)).astimezone(timezone(timedelta(hours=5.5)))
@@ -136,7 +144,7 @@ async def test_the_command_lists_and_forgets(
 
     def resume_state(*args: str, url: str = redis_url, **options: bool) -> tuple[int, str]:
         command = Command()
-        command.settings = Settings({"REDIS_URL": url})
+        command.settings = Settings({"REDIS_URL": url, "SPIDER_MODULES": ["tests.crawlers"]})
         command.run([*args], argparse.Namespace(**{"json": False, "forget": False, **options}))
         shown = capsys.readouterr()
         return command.exitcode, shown.out + shown.err
@@ -150,12 +158,12 @@ async def test_the_command_lists_and_forgets(
     assert resume_state("plain", "a.example", forget=True) == (0, "Forgotten: a.example.\n")
     assert (await ResumeState.of(crawler, "a.example").load()).page == 0
     assert (await ResumeState.of(crawler, "b.example").load()).page == 1
-    assert resume_state("plain", "a.example") == (1, "No such state is known.\n")
+    assert resume_state("plain", "a.example") == (1, "plain keeps no resume state of these sites.\n")
     code, shown = resume_state("plain", url="redis://127.0.0.1:1")
     assert (code, "can't be reached" in shown) == (2, True)
 
 
 def test_the_command_is_one_of_the_projects(environ: dict[str, str]) -> None:
-    command = [sys.executable, "-m", "scrapy", "resume_state", "plain"]
+    command = [sys.executable, "-m", "scrapy", "resume_state", "site"]
     done = subprocess.run(command, env=environ, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stderr) == (1, "No such state is known.\n")
+    assert (done.returncode, done.stderr) == (1, "site keeps no resume state.\n")
