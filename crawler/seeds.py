@@ -74,7 +74,8 @@ def decode(data: bytes | str, spider: Spider, *, priority: int | None = None) ->
 def unreadable(data: bytes | str, error: Exception) -> BadSeedError:
     """Return what says that *data* can't be read as a request because of *error*."""
     why = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
-    return BadSeedError(f"seed {data[:200]!r}: {why}")
+    text = data if isinstance(data, str) else data.decode(errors="backslashreplace")
+    return BadSeedError(f"seed {text[:200]!r}: {why}")
 
 
 def slot_of(request: Request) -> str | None:

@@ -2,6 +2,7 @@
 
 import re
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 from scrapy import Request, Spider
@@ -72,3 +73,5 @@ def _request(start: _Start, spider: Spider) -> Request:
 def _check_url(url: str) -> None:
     if not _has_scheme(url):
         raise ValueError(f"{url!r} is no URL to fetch: it has to begin with http://, https:// or the like")
+    if url.lower().startswith(("http:", "https:")) and not urlsplit(url).hostname:
+        raise ValueError(f"{url!r} names no host")

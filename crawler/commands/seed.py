@@ -4,8 +4,10 @@ import argparse
 import asyncio
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import IO
 
@@ -27,6 +29,8 @@ from crawler.start_urls import parse_start
 
 #: Links that go to Redis in one call.
 BATCH = 512
+#: How long signing off may take.
+LEAVE_S = 3
 
 
 @dataclass
@@ -77,8 +81,8 @@ class Command(ScrapyCommand):
             raise UsageError("name the spider, and at least one URL or -f FILE")
         try:
             outcome = self._seed(args[0], args[1:], opts)
-        except (SeedbedError, OSError, KeyError) as error:
-            print(f"seedbed: {error.args[0] if isinstance(error, KeyError) else error}", file=sys.stderr)
+        except (SeedbedError, OSError) as error:
+            print(f"seedbed: {error}", file=sys.stderr)
             self.exitcode = 2
             return
         for reason in outcome.refused:
@@ -93,8 +97,8 @@ class Command(ScrapyCommand):
         rules = Rules.of(config, loaded.settings)
         outcome = Outcome()
 
-        def links() -> Iterator[Link]:
-            for request in _requests(spider, _entries(entries, opts.file), outcome):
+        def links(lines: Iterable[str]) -> Iterator[Link]:
+            for request in _requests(spider, chain(entries, filter(str.strip, lines)), outcome):
                 unfiltered = opts.dont_filter or request.dont_filter
                 fingerprint = b"" if unfiltered else loaded.fingerprinter.fingerprint(request)
                 try:
@@ -105,7 +109,9 @@ class Command(ScrapyCommand):
                     yield Link(request.priority, fingerprint, UNFILTERED if unfiltered else FILTERED, seed)
 
         keys = Keys.of(spider.name, config.frontier_namespace)
-        asyncio.run(_push(config, rules, keys, links(), outcome, fresh=opts.fresh))
+        # A file that can't be read is told of before anything is removed for a fresh start.
+        with _opened(opts.file) if opts.file else nullcontext(()) as lines:
+            asyncio.run(_push(config, rules, keys, links(lines), outcome, fresh=opts.fresh))
         return outcome
 
 
@@ -125,8 +131,11 @@ async def _push(
                 outcome.left_out = sum(1 for _ in links)
         await _send(frontier, batch, outcome)
         await frontier.wait_durable()
-        await frontier.leave()
     finally:
+        # Even after an error: until a session that did not sign off counts as dead, no crawl can be complete.
+        with suppress(SeedbedError, TimeoutError):
+            async with asyncio.timeout(LEAVE_S):
+                await frontier.leave()
         await clients.aclose()
 
 
@@ -139,13 +148,6 @@ async def _send(frontier: Frontier, batch: list[Link], outcome: Outcome) -> bool
     if outcome.accepted + outcome.seen >= BATCH and sys.stderr.isatty():
         print(f"\r{outcome.accepted + outcome.seen:,} seeds", end="", file=sys.stderr, flush=True)
     return bool(answer.full)
-
-
-def _entries(given: list[str], file: str | None) -> Iterator[str]:
-    yield from given
-    if file:
-        with _opened(file) as lines:
-            yield from (line for line in lines if line.strip())
 
 
 def _opened(file: str) -> IO[str]:

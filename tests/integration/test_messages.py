@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import subprocess
 import sys
@@ -91,4 +92,47 @@ def test_the_frontier_can_be_looked_at_and_steered(environ: dict[str, str]) -> N
     peek = _run(environ, "scrapy", "frontier", "peek", "site")
     assert "http://127.0.0.1:1/a" in peek.stdout
     assert "2 queued seeds removed" in _run(environ, "scrapy", "frontier", "clear", "site", "--forget").stdout
+    block = _run(environ, "scrapy", "frontier", "block", "shop", "a.example")
+    assert block.returncode == 0, "a spider of the project can be steered before its first crawl"
     _assert_told(_run(environ, "scrapy", "frontier", "dead", "site", "retry", "7"), "no such dead seed")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("seed", "siet", "http://127.0.0.1:1/"),
+        ("frontier", "status", "siet"),
+        ("frontier", "clear", "siet"),
+        ("frontier", "block", "siet", "a.example"),
+        ("resume_state", "siet"),
+        ("reparse", "siet"),
+    ],
+    ids=" ".join,
+)
+def test_a_spider_that_there_is_not_is_named_with_those_that_there_are(
+    environ: dict[str, str], command: tuple[str, ...]
+) -> None:
+    done = _run(environ, "scrapy", *command)
+    assert done.returncode == 2
+    _assert_told(done, "no spider 'siet'; it has: shop, site")
+    assert not done.stdout
+
+
+def test_an_action_that_there_is_not_is_named(environ: dict[str, str]) -> None:
+    done = _run(environ, "scrapy", "frontier", "stauts")
+    assert done.returncode == 2
+    _assert_told(done, "there is no action 'stauts'")
+
+
+def test_seeds_that_can_t_be_read_cost_nothing(environ: dict[str, str], tmp_path: Path) -> None:
+    """A fresh start with a wrong name of a file removes nothing, and leaves no session that would hold up the crawl."""
+    assert _run(environ, "scrapy", "seed", "site", "http://127.0.0.1:1/a").returncode == 0
+    missing = str(tmp_path / "seeds.txt")
+    done = _run(environ, "scrapy", "seed", "site", "--fresh", "-f", missing)
+    assert done.returncode == 2
+    _assert_told(done, missing)
+    (tmp_path / "seeds.txt").write_bytes(b"http://127.0.0.1:1/b\n")
+    clash = environ | {"DEDUP_CAPACITY": "1000"}
+    assert _run(clash, "scrapy", "seed", "site", "-f", missing).returncode == 2
+    status = json.loads(_run(environ, "scrapy", "frontier", "status", "--json").stdout)["site"]
+    assert (status["queued"], status["workers"]) == (1, {}), status

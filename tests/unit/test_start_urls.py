@@ -95,6 +95,8 @@ def test_s13_a_json_array_is_as_many_requests() -> None:
         ("about:blank", "is no URL to fetch"),
         ("parse-item--http://h/", "is no URL to fetch"),
         ("://h/", "is no URL to fetch"),
+        ("http://", "'http://' names no host"),
+        ("https:///path", "names no host"),
         ("unknown--http://h/", "callback 'unknown' is no method of the spider 'shop'"),
         ("http://h/\nhttp://g/", "a control character"),
         ("123", "Missing scheme"),
