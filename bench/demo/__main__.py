@@ -1,6 +1,7 @@
 """Run the main job: servers, a site, two workers until the crawl is complete; then compare and sum up."""
 
 import argparse
+import fcntl
 import os
 import shutil
 import subprocess
@@ -9,7 +10,9 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import msgspec
 from pymongo import MongoClient
@@ -24,6 +27,7 @@ from bench.site import SiteConfig, SiteProcess, canonical_url, expected_pages
 from crawler.config import Config
 from crawler.errors import SeedbedError
 from crawler.frontier.client import Clients, translated
+from crawler.frontier.controls import Controls
 from crawler.frontier.keys import Keys
 from crawler.storage.itemtypes import RAW_PAGES
 
@@ -69,6 +73,11 @@ def main() -> int:
 
 def _run(arguments: argparse.Namespace, stack: ExitStack) -> int:
     data: Path = arguments.data
+    if arguments.site and not (
+        urlsplit(arguments.site).scheme in {"http", "https"} and urlsplit(arguments.site).hostname
+    ):
+        raise ValueError(f"--site {arguments.site}: an address such as https://docs.example.org/ is wanted")
+    stack.enter_context(_alone(data))
     shutil.rmtree(data, ignore_errors=True)
     data.mkdir(parents=True)
     environ = dict(os.environ) | _servers(data, stack)
@@ -107,12 +116,28 @@ def _run(arguments: argparse.Namespace, stack: ExitStack) -> int:
     stored = {canonical_url(str(page["url"])) for page in database[RAW_PAGES].find({}, {"url": 1})}
     exact = job.expected is None or stored == job.expected
     _sum_up(watcher.look(), workers, job, stored, took_s)
+    if finished and not failed and not stored:
+        print(f"demo: nothing of {job.url} was stored. {_why(clients, keys, data)}", file=sys.stderr)
     _export(database, job, data)
     if arguments.keep:
         _keep(environ)
     # Somebody who stops the crawl of a site of theirs has seen what they wanted.
-    complete = finished or job.expected is None
+    complete = bool(stored) if finished else job.expected is None
     return 0 if complete and not failed and exact else 1
+
+
+@contextmanager
+def _alone(data: Path) -> Iterator[None]:
+    """Keep the folder from another demo, which would begin by removing what the servers of this one write there."""
+    data.parent.mkdir(parents=True, exist_ok=True)
+    with data.with_name(f"{data.name}.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ServerError(
+                f"another demo works in {data}: end it (Ctrl-C), or run python -m bench.demo --data FOLDER"
+            ) from None
+        yield
 
 
 def _servers(data: Path, stack: ExitStack) -> dict[str, str]:
@@ -184,6 +209,14 @@ def _sum_up(sight: Sight, workers: Sequence[WorkerProcess], job: Job, stored: se
     console.print(table)
 
 
+def _why(clients: Clients, keys: Keys, data: Path) -> str:
+    """Say why a crawl that ended found nothing."""
+    reasons = [dead.reason for dead in islice(Controls(clients(keys.meta), keys, clients.where).dead(), 3)]
+    if reasons:
+        return "Set aside: " + "; ".join(reasons)
+    return f"Does its robots.txt let it be crawled? The workers' logs are {data}/worker-*.log"
+
+
 def _export(database: Database[dict[str, object]], job: Job, data: Path) -> None:
     path = data / f"{job.items}.jsonl"
     with path.open("wb") as file:
@@ -194,7 +227,12 @@ def _export(database: Database[dict[str, object]], job: Job, data: Path) -> None
 
 
 def _keep(environ: dict[str, str]) -> None:
-    console.print(f"Still running, until Ctrl-C:\n  {environ['REDIS_URL']}\n  {environ['MONGO_URI']}")
+    console.print(
+        "Still running, until Ctrl-C. In another terminal, in this folder:\n"
+        f"  export REDIS_URL={environ['REDIS_URL']} MONGO_URI={environ['MONGO_URI']}\n"
+        f"  {Path(sys.executable).parent / 'scrapy'} frontier status",
+        soft_wrap=True,
+    )
     try:
         while True:
             time.sleep(3600)
