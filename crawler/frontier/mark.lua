@@ -17,6 +17,12 @@ if page ~= '' and not goes_on('page', page) then return 0 end
 local is_later = timestamp ~= '' and goes_on('timestamp', timestamp)
 if page == '' and timestamp ~= '' and not is_later then return 0 end
 
+for i = 6, #ARGV, 2 do
+  if not string.find(ARGV[i + 1], '^%-?%d+$') then
+    return redis.error_reply('NOCOUNT total:' .. ARGV[i] .. ' can not grow by ' .. ARGV[i + 1] .. ': a whole number is wanted')
+  end
+end
+
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 redis.call('HSET', state, 'saved_ms', now_ms)

@@ -17,7 +17,7 @@ from scrapy.settings import Settings
 from bench.demo.worker import ROOT, WorkerProcess
 from bench.servers import EmbeddedRedis
 from crawler.commands.resume_state import Command
-from crawler.errors import FrontierDownError
+from crawler.errors import FrontierDownError, FrontierError
 from crawler.frontier.controls import Controls
 from crawler.frontier.keys import Keys
 from crawler.resume import Progress, ResumeState
