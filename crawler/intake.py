@@ -8,17 +8,37 @@ from contextlib import suppress
 from typing import Any
 
 from scrapy import Request, Spider
+from scrapy.settings import BaseSettings
 
 from crawler import seeds
 from crawler.config import Config
 from crawler.conversation import Conversation
-from crawler.errors import BadSeedError, SeedError
+from crawler.errors import BadSeedError, ConfigError, SeedError
 from crawler.frontier.calls import bounded
 from crawler.frontier.messages import FILTERED, UNFILTERED, Link
 from crawler.frontier.start_keys import Batch, StartKeys
 from crawler.start_urls import parse_start
 
 logger = logging.getLogger(__name__)
+
+
+def start_keys_of(config: Config, spider: Spider, settings: BaseSettings) -> list[str]:
+    """Return the start keys of *spider*.
+
+    Raises ConfigError where scrapy-redis would read another one, whose entries nobody would take.
+    """
+    keys = config.start_keys(spider.name)
+    for name, theirs in (
+        ("redis_key", getattr(spider, "redis_key", None)),
+        ("REDIS_START_URLS_KEY", settings.get("REDIS_START_URLS_KEY")),
+    ):
+        key = str(theirs or "").replace("%(name)s", spider.name)
+        if key and key not in keys:
+            raise ConfigError(
+                f"spider '{spider.name}': {name} = {theirs!r} is not read. Take it out, and set "
+                f"START_URLS_KEY = {key!r}: it says where producers write (now {', '.join(keys)})"
+            )
+    return keys
 
 
 class Intake:

@@ -31,7 +31,7 @@ from crawler.frontier.spools import SpoolNotes
 from crawler.frontier.start_keys import StartKeys
 from crawler.frontier.status import Status
 from crawler.hand import Hand
-from crawler.intake import Intake
+from crawler.intake import Intake, start_keys_of
 from crawler.links import Expander, Links
 from crawler.logs import name_worker
 from crawler.politeness import retry_after_ms
@@ -167,6 +167,7 @@ class Scheduler(BaseScheduler):
         self._spider = spider
         self._fingerprint = self.crawler.request_fingerprinter.fingerprint
         self._filters = config.dedup != "off"
+        start_urls = start_keys_of(config, spider, settings)
         self._expander = Expander(self.crawler, spider)
         self._patience_s = max(10.0, config.frontier_lease_s)
         self._storage = self.crawler.get_extension(Storage)
@@ -190,7 +191,7 @@ class Scheduler(BaseScheduler):
             on_complete=self._on_complete,
             nothing_waits=self._nothing_waits,
         )
-        start_keys = StartKeys(self.frontier, config.start_keys(spider.name), 2 * rules.lease_ms)
+        start_keys = StartKeys(self.frontier, start_urls, 2 * rules.lease_ms)
         self._intake = Intake(config, spider, start_keys, talk, self._fingerprint)
         try:
             opened = await self.frontier.open(begin=True, starting=True)

@@ -8,8 +8,11 @@ import scrapy
 from hypothesis import given
 from hypothesis import strategies as st
 from scrapy import Request
+from scrapy.settings import Settings
 
-from crawler.errors import BadSeedError
+from crawler.config import Config
+from crawler.errors import BadSeedError, ConfigError
+from crawler.intake import start_keys_of
 from crawler.start_urls import parse_start
 
 
@@ -143,3 +146,24 @@ def test_whatever_a_producer_writes_gives_requests_or_a_reason(entry: bytes | st
     except BadSeedError:
         return
     assert all(isinstance(request, Request) for request in found)
+
+
+def of_scrapy_redis(redis_key: str | None) -> scrapy.Spider:
+    spider = ShopSpider()
+    spider.redis_key = redis_key  # type: ignore[attr-defined]
+    return spider
+
+
+def test_a_key_that_only_scrapy_redis_would_read_is_refused_by_name() -> None:
+    theirs = of_scrapy_redis("queue:%(name)s")
+    with pytest.raises(ConfigError, match=r"redis_key = 'queue:%\(name\)s' .* START_URLS_KEY = 'queue:shop'"):
+        start_keys_of(Config(), theirs, Settings())
+    with pytest.raises(ConfigError, match="REDIS_START_URLS_KEY = 'urls'"):
+        start_keys_of(Config(), SPIDER, Settings({"REDIS_START_URLS_KEY": "urls"}))
+    both = Config(start_urls_key="urgent, queue:{spider}")
+    assert start_keys_of(both, theirs, Settings()) == ["urgent", "queue:shop"]
+
+
+@pytest.mark.parametrize("redis_key", ["%(name)s:start_urls", "shop:start_urls", None, ""])
+def test_the_key_that_both_read_may_be_named(redis_key: str | None) -> None:
+    assert start_keys_of(Config(), of_scrapy_redis(redis_key), Settings()) == ["shop:start_urls"]
