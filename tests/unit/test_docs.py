@@ -30,5 +30,14 @@ def _shown(default: object) -> str:
 
 def test_links_between_pages_lead_somewhere() -> None:
     for page in PAGES:
-        for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text(encoding="utf-8")):
-            assert (page.parent / target).exists(), f"{page.relative_to(ROOT)} links to {target}"
+        for target, anchor in re.findall(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)", page.read_text(encoding="utf-8")):
+            link = f"{page.relative_to(ROOT)} links to {target}#{anchor}"
+            to = page.parent / target if target else page
+            assert to.exists(), link
+            assert not anchor or anchor in _anchors(to), link
+
+
+def _anchors(page: Path) -> set[str]:
+    """Return what GitHub makes of a page's headings."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"\s", "-", re.sub(r"[^\w\s-]", "", heading.lower())) for heading in headings}
