@@ -52,6 +52,10 @@ class ItemStorage(Storage):
         """Count a page that is about to go to the spider; it is stored."""
         self._reparse.counts["parsed"] += 1
 
+    def _note_lost(self, documents: int) -> None:
+        why = f"MongoDB did not take the last {documents:,} items in time (STORE_CLOSE_S); the same run again does"
+        self._reparse.ended = self._reparse.ended or why
+
 
 class Comparison(Destination):
     """Say of each item whether it is new, changed or as it was; then write it, unless the run is a dry one."""

@@ -82,7 +82,8 @@ class Storage:
         """Store what is left, for as long as STORE_CLOSE_S, and disconnect."""
         if self._store is not None and not self._is_closed:
             self._is_closed = True
-            await self._store.close(wholly=reason == "finished")
+            if left := await self._store.close(wholly=reason == "finished"):
+                self._note_lost(left)
 
     def pending(self) -> asyncio.Future[None] | None:
         """Return what resolves when all that was stored until now is durable or set aside; None if it is.
@@ -181,6 +182,9 @@ class Storage:
         self._ending = asyncio.create_task(self._crawler.engine.close_spider_async(reason="storage_error"))
 
     # -- inside
+
+    def _note_lost(self, documents: int) -> None:
+        logger.error("The last %d documents could not be stored: their pages will be fetched again", documents)
 
     @property
     def _crawl(self) -> str:

@@ -79,9 +79,10 @@ class Store:
         """Tell whether MongoDB did not take what it was given last."""
         return self._destination.is_away
 
-    async def close(self, *, wholly: bool) -> None:
+    async def close(self, *, wholly: bool) -> int:
         """Store what is left, for as long as STORE_CLOSE_S, and disconnect; what MongoDB does not take is spooled.
 
+        Return how many documents are durable nowhere.
         With *wholly* the spool is emptied, too, however long that takes, as long as MongoDB takes it.
         """
         loop = asyncio.get_running_loop()
@@ -89,8 +90,6 @@ class Store:
         if self.spool is not None:
             loop.call_at(until_s, self._writer.leave)
         left = await self.buffer.drain(self._close_s + (SPOOLING_S if self.spool is not None else 0))
-        if left:
-            logger.error("The last %d documents could not be stored: their pages will be fetched again", left)
         if self._replay is not None and self._replaying is not None and self.spool is not None:
             left_s = until_s - loop.time() if wholly or not self.is_away else 0
             await self._replay.drain(left_s, wholly=wholly)
@@ -105,6 +104,7 @@ class Store:
                 )
         self._writer.close()
         await self._destination.close()
+        return left
 
     def _on_replay_ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()):

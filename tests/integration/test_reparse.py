@@ -247,6 +247,17 @@ def test_what_a_callback_would_download_is_not(
     assert not site.asked
 
 
+def test_items_that_mongodb_does_not_take_in_time_are_told(crawled: TinySite, reparse: Any, database: Any) -> None:
+    admin = database.client.admin
+    admin.command("fsync", lock=True)
+    try:
+        done = reparse("shelf", *SPIDERS, STORE_CLOSE_S="1")
+    finally:
+        admin.command("fsyncUnlock")
+    assert done.returncode == 1
+    assert "it ended early: MongoDB did not take the last " in done.stderr
+
+
 def test_what_can_t_begin_says_why(environ: dict[str, str], reparse: Any) -> None:
     done = reparse("shelf", *SPIDERS, MONGO_URI="mongodb://127.0.0.1:1", STORE_CONNECT_S="0.2")
     assert done.returncode == 2
