@@ -121,10 +121,10 @@ class Stack:
         return health
 
 
-def until(condition: Callable[[], object], timeout_s: float = 60) -> None:
-    """Wait until a condition holds; the test fails when it does not in time."""
+def until(condition: Callable[[], object], timeout_s: float = 60, shown: Callable[[], str] = str) -> None:
+    """Wait until a condition holds; the test fails when it does not in time, with what is *shown* then."""
     deadline = time.monotonic() + timeout_s
     pause = Event()
     while not condition():
-        assert time.monotonic() < deadline, f"still not so after {timeout_s:g} s"
+        assert time.monotonic() < deadline, f"still not so after {timeout_s:g} s {shown()}".rstrip()
         pause.wait(POLL_S)
