@@ -49,7 +49,7 @@ class Summary:
         self._began_s = time.monotonic()
         self._began_cpu_s = time.process_time()
         #: Of each part, the sum of how near it was to its limit, sample by sample.
-        self._loads = dict.fromkeys(("downloads", "mongodb", "waiting for seeds"), 0.0)
+        self._loads = dict.fromkeys(("downloads", "mongodb", "waiting for seeds or hosts"), 0.0)
         self._samples = 0
         self._sampling = create_looping_call(self._sample)
         crawler.signals.connect(self._start, signals.engine_started)
@@ -74,7 +74,7 @@ class Summary:
         self._loads["downloads"] += in_flight / limit if limit else 0
         self._loads["mongodb"] += now.get(names.BUFFERED_BYTES, 0) / now.get(names.BUFFER_LIMIT, 1)
         busy = in_flight or now.get(names.IN_SCRAPER, 0) or now.get(names.PREFETCHED, 0)
-        self._loads["waiting for seeds"] += not busy
+        self._loads["waiting for seeds or hosts"] += not busy
 
     def _tell(self, reason: str) -> None:
         if self._sampling.running:

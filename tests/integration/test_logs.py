@@ -58,7 +58,13 @@ def test_every_line_is_an_object_and_the_last_figures_are_right(
     assert summary["worker"]["pages_stored"] >= pages
     assert summary["worker"]["items"] >= PAGES
     assert 0 < summary["worker"]["round_trips_per_page"] < 10
-    assert set(summary["worker"]["limits"]) == {"downloads", "parsing", "redis", "mongodb", "waiting for seeds"}
+    assert set(summary["worker"]["limits"]) == {
+        "downloads",
+        "parsing",
+        "redis",
+        "mongodb",
+        "waiting for seeds or hosts",
+    }
     assert summary["crawl"]["accepted"] == summary["crawl"]["done"] + summary["crawl"]["dead"]
     assert summary["crawl"]["done"] >= pages
 
