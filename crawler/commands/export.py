@@ -82,6 +82,8 @@ class Command(ScrapyCommand):
         # What is exported may be on the standard output; what is said of it is not to be among it.
         to = sys.stderr if opts.output == STDOUT else sys.stdout
         print(msgspec.json.encode(done).decode() if opts.json else _said(done), file=to)
+        if done.documents and done.absent:
+            print(f"seedbed: --fields: no document has {', '.join(done.absent)}", file=sys.stderr)
 
     def _list(self, config: Config, opts: argparse.Namespace) -> None:
         with opened(config) as database:

@@ -30,6 +30,8 @@ class Exported(msgspec.Struct):
     size_bytes: int
     #: None where the format has none.
     columns: list[str] | None
+    #: Fields that were asked for, and that no document has.
+    absent: list[str]
 
 
 def export(name: str, source: Source, form: Format, output: str, tell: Callable[[str, int], None]) -> Exported:
@@ -44,19 +46,20 @@ def export(name: str, source: Source, form: Format, output: str, tell: Callable[
     elif form != "jsonl":
         columns = survey(source.documents(), lambda count: tell("documents surveyed", count))
         columns = {name: columns.get(name, Kind.TEXT) for name in source.fields or columns}
-    count = 0
+    count, absent = 0, set(source.fields)
     with _opened(output) as stream:
         try:
             writer = _writer(form, stream, columns or {})
             for count, document in enumerate(source.documents(), start=1):
                 writer.write(document)
+                absent.difference_update(document)
                 tell("documents written", count)
             writer.close()
         except BaseException:
             stream.abandon()
             raise
         size_bytes = stream.tell()
-    return Exported(name, output, count, size_bytes, None if columns is None else list(columns))
+    return Exported(name, output, count, size_bytes, None if columns is None else list(columns), sorted(absent))
 
 
 def _writer(form: Format, stream: Any, columns: dict[str, Kind]) -> Writer:

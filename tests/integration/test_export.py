@@ -346,6 +346,9 @@ def test_the_command_writes_files_and_pipes(
     assert piped.returncode == 0, piped.stderr
     assert piped.stdout == b"".join(b'{"_id":%d}\n' % n for n in range(1000))
     assert b"1,000 documents of products written to the standard output" in piped.stderr
+    assert b"no document has" not in piped.stderr
+    misspelled = command("products", "--fields", "_id,price,updated", "--format", "csv")
+    assert (misspelled.returncode, b"--fields: no document has price, updated" in misspelled.stderr) == (0, True)
     path = tmp_path / "products.parquet"
     filed = command("products", "--format", "parquet", "--output", str(path), "--json")
     assert filed.returncode == 0, filed.stderr
@@ -355,6 +358,7 @@ def test_the_command_writes_files_and_pipes(
         "documents": 1000,
         "size_bytes": path.stat().st_size,
         "columns": ["_id", "updated_at"],
+        "absent": [],
     }
     through_a_pipe = command("products", "--format", "parquet")
     assert pq.read_table(BytesIO(through_a_pipe.stdout)).num_rows == 1000
