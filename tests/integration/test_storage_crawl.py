@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -88,9 +88,20 @@ def site() -> Iterator[Site]:
 
 
 @contextmanager
-def crawl(mongo_uri: str, database: str, *arguments: str, **settings: str) -> Iterator[subprocess.Popen[str]]:
+def crawl(
+    mongo_uri: str, database: str, *arguments: str, options: Sequence[str] = (), **settings: str
+) -> Iterator[subprocess.Popen[str]]:
     environ = {"PATH": os.environ["PATH"], "MONGO_URI": mongo_uri, "MONGO_DATABASE": database, **settings}
-    command = [sys.executable, "-W", "error::DeprecationWarning:crawler", "-m", "scrapy", "runspider", str(SPIDER)]
+    command = [
+        sys.executable,
+        "-W",
+        "error::DeprecationWarning:crawler",
+        "-m",
+        "scrapy",
+        "runspider",
+        str(SPIDER),
+        *options,
+    ]
     for argument in arguments:
         command += ["-a", argument]
     process = subprocess.Popen(
@@ -203,19 +214,23 @@ def test_the_crawl_goes_on_while_mongodb_stands_still(
         assert client["crawl"]["items"].count_documents({}) == 100
 
 
+@pytest.mark.parametrize("options", [(), ("-s", "CLOSESPIDER_ITEMCOUNT=50")], ids=["told to stop", "has enough"])
 def test_a_worker_whose_buffer_is_full_stops_although_mongodb_is_away(
-    site: Site, own_mongo: EmbeddedMongo, tmp_path: Path, eventually: Callable[..., None]
+    site: Site, own_mongo: EmbeddedMongo, tmp_path: Path, eventually: Callable[..., None], options: Sequence[str]
 ) -> None:
     progress = tmp_path / "progress"
     site.flood_gate.clear()
     settings = {"STORE_FLUSH_S": "0.1", "STORE_BUFFER_BYTES": "1000000", "STORE_CLOSE_S": "1", "STORE_CONNECT_S": "1"}
-    with crawl(own_mongo.url, "crawl", f"url={site.url}", "pages=60", f"flood={progress}", **settings) as process:
+    with crawl(
+        own_mongo.url, "crawl", f"url={site.url}", "pages=60", f"flood={progress}", options=options, **settings
+    ) as process:
         eventually(lambda: site.served.total() >= 10, 60)
         own_mongo.kill()
         site.flood_gate.set()
         eventually(lambda: progress.exists() and int(progress.read_text() or 0) >= 100, 60)
         site.gate.set()
-        process.send_signal(signal.SIGTERM)
+        if not options:
+            process.send_signal(signal.SIGTERM)
         log = ended(process)
     assert "their pages will be fetched again" in log
 
