@@ -100,6 +100,7 @@ def test_the_frontier_can_be_looked_at_and_steered(environ: dict[str, str]) -> N
 @pytest.mark.parametrize(
     "command",
     [
+        ("crawl", "siet"),
         ("seed", "siet", "http://127.0.0.1:1/"),
         ("frontier", "status", "siet"),
         ("frontier", "clear", "siet"),
