@@ -32,6 +32,8 @@ LOOKUP_S = 2.0
 #: How long a MongoDB that did not answer is left alone.
 PAUSE_S = 10.0
 
+#: The flags of what Scrapy gave before all of it had come: the site would say that it has not changed.
+_CUT = ("dataloss", "download_stopped")
 #: Of the stored page -> of the request.
 _CONDITIONS = {"Etag": "If-None-Match", "Last-Modified": "If-Modified-Since"}
 #: Who sends these knows what for.
@@ -109,13 +111,14 @@ class ConditionalRequests:
         return True
 
     async def _find(self, request: Request, fields: dict[str, Any]) -> Page | None:
-        """Return *fields* of the page that is stored; None where there is none, or MongoDB does not answer in time."""
+        """Return *fields* of the page that is stored whole; None where none is, or MongoDB does not answer in time."""
         if time.monotonic() < self._away_until_s:
             return None
         key = self._crawler.request_fingerprinter.fingerprint(request)
+        whole = {"_id": key, "status": 200, "flags": {"$nin": _CUT}}
         try:
             with pymongo.timeout(LOOKUP_S):
-                return await self._database[RAW_PAGES].find_one({"_id": key, "status": 200}, fields or None)
+                return await self._database[RAW_PAGES].find_one(whole, fields or None)
         except PyMongoError as error:
             if not self._away_until_s:
                 logger.warning("Requests are sent without conditions while MongoDB gives no pages (%s)", reason(error))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+import zstandard
 from pymongo import MongoClient
 
 from bench.demo.worker import WorkerProcess
@@ -113,6 +114,20 @@ def test_a_stored_page_that_can_t_be_given_is_fetched_again(site: TinySite, craw
     assert body_of(pages["/book/0"]) == b"<h1>Zero</h1>"
     assert not [name for name in (b"unconditional", b"User-Agent", b"retry") if name in pages["/book/0"]["seed"]]
     assert {book["title"] for book in database["books"].find()} == {"Zero", "One", "Two"}
+
+
+@pytest.mark.parametrize("flag", ["dataloss", "download_stopped"])
+def test_a_page_that_did_not_come_whole_is_fetched_whole(
+    site: TinySite, crawl: Crawl, database: Any, flag: str
+) -> None:
+    crawl()
+    cut = {"body": zstandard.compress(b"<h1>Ze"), "flags": [flag]}
+    database["raw_pages"].update_one({"url": f"{site.url}/book/0"}, {"$set": cut})
+    site.statuses()
+    crawl()
+    assert site.statuses() == AGAIN | FORMS | {"/book/0": [200]}
+    page = pages_of(database, site)["/book/0"]
+    assert (body_of(page), page["flags"]) == (b"<h1>Zero</h1>", [])
 
 
 def test_without_the_setting_each_page_is_fetched(site: TinySite, crawl: Crawl, database: Any) -> None:
