@@ -110,19 +110,21 @@ def _run(arguments: argparse.Namespace, stack: ExitStack) -> int:
         finished = _watch(watcher, workers, job)
     took_s = time.monotonic() - began
 
-    failed = [worker for worker in workers if worker.exit_code != 0]
+    # One that was killed is what the others are there for.
+    failed = [worker for worker in workers if (worker.exit_code or 0) > 0]
     for worker in failed:
         print(f"demo: {worker.name} failed; the end of {worker.log}:\n{worker.complaints()}", file=sys.stderr)
     stored = {canonical_url(str(page["url"])) for page in database[RAW_PAGES].find({}, {"url": 1})}
     exact = job.expected is None or stored == job.expected
-    _sum_up(watcher.look(), workers, job, stored, took_s)
+    sight = watcher.look()
+    _sum_up(sight, workers, job, stored, took_s)
     if finished and not failed and not stored:
         print(f"demo: nothing of {job.url} was stored. {_why(clients, keys, data)}", file=sys.stderr)
     _export(database, job, data)
     if arguments.keep:
         _keep(environ)
     # Somebody who stops the crawl of a site of theirs has seen what they wanted.
-    complete = bool(stored) if finished else job.expected is None
+    complete = bool(stored) and sight.status.state == "complete" if finished else job.expected is None
     return 0 if complete and not failed and exact else 1
 
 
@@ -198,7 +200,9 @@ def _sum_up(sight: Sight, workers: Sequence[WorkerProcess], job: Job, stored: se
         table.add_row("pages that the site says a crawl must store", f"{len(job.expected):,}: {verdict}")
     table.add_row("items stored", f"{sight.items:,}")
     for worker in workers:
-        table.add_row(f"pages by {worker.name}", f"{worker.stat('storage/pages_stored'):,}")
+        killed = (worker.exit_code or 0) < 0
+        pages = "unknown, as it was killed" if killed else f"{worker.stat('storage/pages_stored'):,}"
+        table.add_row(f"pages by {worker.name}", pages)
     table.add_row("time", f"{took_s:.1f} s ({sight.pages / took_s:,.0f} pages/s, the workers' start included)")
     status = sight.status
     table.add_row(
