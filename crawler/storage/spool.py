@@ -184,7 +184,12 @@ class Spool:
         logger.info("MongoDB has all documents of %s", file.path)
 
     def _adopt(self) -> None:
-        for path in sorted(self.folder.glob(f"*{SUFFIX}")):
+        try:
+            paths = sorted(self.folder.glob(f"*{SUFFIX}"))
+        except OSError as error:
+            self._complain(f"Can't take over a spool: {self.folder}: {error.strerror}")
+            return
+        for path in paths:
             if self.size_bytes >= self.limit_bytes:
                 return
             try:
@@ -198,7 +203,7 @@ class Spool:
             return
         try:
             # Whoever had the lock before may have removed it.
-            if path.exists():
+            if file.is_there:
                 file.open()
         except SpoolDamagedError as error:
             self._set_aside(file, error)

@@ -90,6 +90,12 @@ class SpoolFile:
                 raise
         return cls(path, lock)
 
+    @property
+    def is_there(self) -> bool:
+        """Tell whether there is such a file."""
+        with _named(self.path):
+            return self.path.exists()
+
     def open(self) -> None:
         """Open it, or create it, and count what is in it. O(batches)."""
         with _named(self.path):

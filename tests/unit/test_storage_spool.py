@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import re
 import resource
@@ -439,6 +440,25 @@ async def test_a_worker_at_its_limit_adopts_nothing(make: MakeSpool, tmp_path: P
     assert path.exists()
     assert len(full.files) == 2
     assert len(found(tmp_path, "*.spool")) == 3
+
+
+@pytest.mark.parametrize("what", ["glob", "exists"])
+async def test_a_disk_that_can_t_be_looked_at_harms_nothing_else(
+    make: MakeSpool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, what: str
+) -> None:
+    await left_behind(make, tmp_path, 1)
+    heir = make()
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, what, fail)
+        await heir.adopt()
+    assert "Can't take over a spool: " in caplog.text
+    assert "Input/output error" in caplog.text
+    await heir.adopt()
+    assert await numbers(heir) == [0] * 3
 
 
 async def test_a_file_that_vanished_between_look_and_lock_leaves_no_lock(tmp_path: Path) -> None:
