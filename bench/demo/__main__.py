@@ -22,7 +22,7 @@ from rich.table import Table
 
 from bench.demo.watch import Display, Sight, Watcher
 from bench.demo.worker import ROOT, WorkerProcess
-from bench.servers import EmbeddedMongo, EmbeddedRedis, ServerError, ServerMissingError, find_mongo
+from bench.servers import EmbeddedMongo, EmbeddedRedis, ServerError, find_mongo
 from bench.site import SiteConfig, SiteProcess, canonical_url, expected_pages
 from crawler.config import Config
 from crawler.errors import SeedbedError
@@ -64,7 +64,7 @@ def main() -> int:
     try:
         with ExitStack() as stack:
             return _run(arguments, stack)
-    except (SeedbedError, ServerError, ServerMissingError, RuntimeError, ValueError) as error:
+    except (SeedbedError, RuntimeError, ValueError, OSError) as error:
         print(f"demo: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

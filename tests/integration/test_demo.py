@@ -24,6 +24,13 @@ def test_an_address_that_is_none_is_refused(environ: dict[str, str], tmp_path: P
     assert done.stderr == f"demo: --site {site}: an address such as https://docs.example.org/ is wanted\n"
 
 
+def test_a_folder_that_can_t_be_made_is_named(environ: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    done = _demo(environ, tmp_path / "file" / "demo")
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False)
+    assert str(tmp_path / "file") in done.stderr
+
+
 def test_a_site_of_which_nothing_was_stored_is_a_failure_with_its_reason(
     environ: dict[str, str], tmp_path: Path
 ) -> None:
