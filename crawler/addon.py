@@ -5,8 +5,6 @@ from scrapy.settings import BaseSettings
 #: What is set, unless the project or a spider sets it otherwise.
 SETTINGS = {
     "SCHEDULER": "crawler.scheduler.Scheduler",
-    # What was seen is the frontier's business.
-    "DUPEFILTER_CLASS": "scrapy.dupefilters.BaseDupeFilter",
     "REQUEST_FINGERPRINTER_CLASS": "crawler.fingerprints.RequestFingerprinter",
     "TWISTED_DNS_RESOLVER": "crawler.private_hosts.GuardedResolver",
 }

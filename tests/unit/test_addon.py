@@ -91,6 +91,12 @@ def test_a_setting_of_the_project_or_a_spider_goes_before() -> None:
     assert crawler(SCHEDULER=theirs).settings["SCHEDULER"] == theirs
 
 
+def test_a_spider_with_scrapy_s_scheduler_has_its_filter_too() -> None:
+    """Without one, two pages that link to each other would be fetched for ever."""
+    made = crawler(SCHEDULER="scrapy.core.scheduler.Scheduler")
+    assert made.settings["DUPEFILTER_CLASS"] == Settings()["DUPEFILTER_CLASS"]
+
+
 def test_a_spider_alone_may_have_it() -> None:
     made = crawler({}, ADDONS={ADDON: 0}, EXTENSIONS={Plain: 0})
     assert {*all_of("EXTENSIONS"), Plain} <= set(parts(made, "EXTENSIONS"))
