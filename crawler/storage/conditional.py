@@ -6,6 +6,7 @@ without a body, and the spider gets the stored page.
 
 import logging
 import time
+from collections.abc import Mapping
 from typing import Any, Self
 from weakref import WeakSet
 
@@ -80,9 +81,10 @@ class ConditionalRequests:
 
     async def process_response(self, request: Request, response: Response) -> Response | Request:
         """Give the stored page in the place of a 304; should it be gone, the request is sent again."""
-        if not self._forget(request) or response.status != 304:
+        asked = self._forget(request)
+        if not asked or response.status != 304:
             return response
-        page = await self._find(request, {})
+        page = await self._find(request, {}, asked)
         if page is not None:
             page["headers"] |= _said_of_page(response.headers)
             try:
@@ -101,21 +103,23 @@ class ConditionalRequests:
         """Leave the request as it was, as it may be sent again."""
         self._forget(request)
 
-    def _forget(self, request: Request) -> bool:
-        """Take the conditions off; tell whether there were any."""
+    def _forget(self, request: Request) -> dict[str, str]:
+        """Take the conditions off; return them, as MongoDB finds the page that they are of: empty, there were none."""
         if request not in self._asked:
-            return False
+            return {}
         self._asked.remove(request)
-        for name in _CONDITIONS.values():
-            request.headers.pop(name, None)
-        return True
+        asked = {f"headers.{name}": request.headers.pop(condition, None) for name, condition in _CONDITIONS.items()}
+        return {name: values[0].decode("latin-1") for name, values in asked.items() if values}
 
-    async def _find(self, request: Request, fields: dict[str, Any]) -> Page | None:
-        """Return *fields* of the page that is stored whole; None where none is, or MongoDB does not answer in time."""
+    async def _find(self, request: Request, fields: dict[str, Any], asked: Mapping[str, str] = {}) -> Page | None:
+        """Return *fields* of the page that is stored whole, if it is still the one that was *asked* for.
+
+        None where there is none, or MongoDB does not answer in time.
+        """
         if time.monotonic() < self._away_until_s:
             return None
         key = self._crawler.request_fingerprinter.fingerprint(request)
-        whole = {"_id": key, "status": 200, "flags": {"$nin": _CUT}}
+        whole = {"_id": key, "status": 200, "flags": {"$nin": _CUT}, **asked}
         try:
             with pymongo.timeout(LOOKUP_S):
                 return await self._database[RAW_PAGES].find_one(whole, fields or None)

@@ -130,6 +130,26 @@ def test_a_page_that_did_not_come_whole_is_fetched_whole(
     assert (body_of(page), page["flags"]) == (b"<h1>Zero</h1>", [])
 
 
+def test_a_page_that_another_worker_stored_meanwhile_is_not_taken_for_the_one_asked_for(
+    site: TinySite, crawl: Crawl, database: Any
+) -> None:
+    """Else the body of the one would be stored with the ETag of the other, and never be fetched again."""
+    crawl()
+    newer = {"body": zstandard.compress(b"<h1>Newer</h1>"), "headers.Etag": ['"newer"']}
+
+    class Pages(dict[str, Answer]):
+        def get(self, path: str, default: Any = None) -> Any:
+            if path == "/book/0":
+                database["raw_pages"].update_one({"url": f"{site.url}/book/0"}, {"$set": newer})
+            return super().get(path, default)
+
+    site.pages = Pages(site.pages)
+    site.statuses()
+    crawl()
+    assert site.statuses() == AGAIN | FORMS | {"/book/0": [304, 200]}
+    assert body_of(pages_of(database, site)["/book/0"]) == b"<h1>Zero</h1>"
+
+
 def test_without_the_setting_each_page_is_fetched(site: TinySite, crawl: Crawl, database: Any) -> None:
     """A page that comes as it was only counts the fetch; one that has changed is stored with the time of the change."""
     crawl(CRAWL_CONDITIONAL="")
