@@ -57,7 +57,7 @@ def parse_start(entry: bytes | str, spider: Spider) -> list[Request]:
 
 def _plain(text: bytes, spider: Spider) -> Request:
     request = decode(text, spider)
-    _check_url(request.url)
+    check_url(request.url)
     return request
 
 
@@ -66,11 +66,12 @@ def _request(start: _Start, spider: Spider) -> Request:
     for role in ("callback", "errback"):
         fields[role] = method_named(spider, fields[role], role)
     request = Request(**fields)
-    _check_url(request.url)
+    check_url(request.url)
     return request
 
 
-def _check_url(url: str) -> None:
+def check_url(url: str) -> None:
+    """Raise ValueError where *url* is none that can be fetched."""
     if not _has_scheme(url):
         raise ValueError(f"{url!r} is no URL to fetch: it has to begin with http://, https:// or the like")
     if url.lower().startswith(("http:", "https:")) and not urlsplit(url).hostname:

@@ -1,14 +1,18 @@
 """Any web site: one item a page, and every link that stays on the site."""
 
 from collections.abc import AsyncIterator, Iterator
-from typing import Any
+from typing import Any, Self
 
 from scrapy import Request, Spider
+from scrapy.crawler import Crawler
 from scrapy.http import HtmlResponse, Response
 
+from crawler.errors import ConfigError
 from crawler.html import Html, host_of, is_within, read_html
 from crawler.items import Page
 from crawler.links import Links
+from crawler.refusal import refuse
+from crawler.start_urls import check_url
 
 
 class SiteSpider(Spider):
@@ -24,6 +28,17 @@ class SiteSpider(Spider):
         super().__init__(**kwargs)
         self.start_urls = url.split()
         self.allowed_domains = allowed_domains.lower().replace(",", " ").split()
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
+        """Make the spider; an address that is none ends the crawl before it begins."""
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        try:
+            for url in spider.start_urls:
+                check_url(url)
+        except ValueError as error:
+            refuse(crawler, ConfigError(f"-a url: {error}"))
+        return spider
 
     async def start(self) -> AsyncIterator[Request]:
         """Begin at each address."""

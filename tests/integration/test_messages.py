@@ -44,6 +44,18 @@ def test_a_wrong_setting_is_refused_by_its_name(
     _assert_told(_run(environ | {name: value}, "scrapy", "crawl", "site"), *words)
 
 
+def test_a_wrong_setting_of_the_command_line_is_refused_by_its_name(environ: dict[str, str]) -> None:
+    done = _run(environ, "scrapy", "crawl", "site", "-s", "FRONTIER_FULL=fast")
+    assert done.returncode == 2
+    _assert_told(done, "seedbed: FRONTIER_FULL=fast: one of slow, drop-lowest is wanted")
+
+
+@pytest.mark.parametrize("url", ["docs.example.org", "http://"])
+def test_an_address_that_is_none_is_named(environ: dict[str, str], url: str) -> None:
+    done = _run(environ, "scrapy", "crawl", "site", "-a", f"url=http://127.0.0.1:1/ {url}")
+    _assert_told(done, f"-a url: '{url}' ")
+
+
 def test_an_unreachable_redis_is_named(environ: dict[str, str]) -> None:
     """Case R9: a worker that points at the wrong address does not sit there silently."""
     port = free_port()
