@@ -82,6 +82,8 @@ class Summary:
         figures = self._figures(max(time.monotonic() - self._began_s, 1e-3))
         limit, share = max(figures["limits"].items(), key=lambda item: item[1])
         held_back = f"held back by {limit} ({share:.0%})" if share >= _NEAR else "no part was near its limit"
+        if not figures["pages"]:
+            held_back = "nothing was fetched"
         words = (
             f"Crawl ended ({reason}): {figures['pages']:,} pages and {figures['items']:,} items in "
             f"{duration(figures['duration_s'])}, {figures['pages_per_s']:.1f} pages/s; {held_back}"

@@ -53,7 +53,7 @@ def test_a_wrong_setting_of_the_command_line_is_refused_by_its_name(environ: dic
 @pytest.mark.parametrize("url", ["docs.example.org", "http://"])
 def test_an_address_that_is_none_is_named(environ: dict[str, str], url: str) -> None:
     done = _run(environ, "scrapy", "crawl", "site", "-a", f"url=http://127.0.0.1:1/ {url}")
-    _assert_told(done, f"-a url: '{url}' ")
+    _assert_told(done, f"-a url: '{url}' ", "nothing was fetched")
 
 
 def test_an_unreachable_redis_is_named(environ: dict[str, str]) -> None:
