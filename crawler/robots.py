@@ -28,8 +28,9 @@ UNREACHABLE_S = 60.0
 #: Hosts whose rules a worker keeps parsed.
 PARSED = 5_000
 
-#: The status of a host that gave no answer at all.
-_NONE = 0
+#: The status of a host that gave no answer at all; and of one that this spider's middlewares do not let it ask, which
+#: says nothing to other spiders.
+_NONE, _REFUSED = 0, -1
 
 
 class SharedRobotsTxtMiddleware(RobotsTxtMiddleware):
@@ -54,7 +55,7 @@ class SharedRobotsTxtMiddleware(RobotsTxtMiddleware):
         url = urlparse_cached(request)
         origin = f"{url.scheme}://{url.netloc.rpartition('@')[2].lower()}"
         answer = await self._answers.get_or_make(origin, partial(self._fetch, origin))
-        if answer["status"] == _NONE:
+        if answer["status"] <= _NONE:
             return None
         known = self._parsed.get(origin)
         if known is None or known[0] != answer:
@@ -67,14 +68,15 @@ class SharedRobotsTxtMiddleware(RobotsTxtMiddleware):
         robots = Request(
             f"{origin}/robots.txt",
             priority=self.DOWNLOAD_PRIORITY,
-            meta={"dont_obey_robotstxt": True},
+            # Whatever lets the request through that wants it.
+            meta={"dont_obey_robotstxt": True, "allow_offsite": True},
             callback=NO_CALLBACK,
         )
         self._stats.inc_value("robotstxt/request_count")
         try:
             response = await self.crawler.engine.download_async(robots)
         except IgnoreRequest:
-            return {"status": _NONE, "body": b""}
+            return {"status": _REFUSED, "body": b""}
         except Exception as error:  # noqa: BLE001 - whatever the download handlers and middlewares of a project raise
             logger.error("Error downloading %s: %s", robots, error, extra={"spider": self.crawler.spider})  # noqa: TRY400
             self._stats.inc_value(f"robotstxt/exception_count/{type(error)}")
@@ -93,6 +95,8 @@ class SharedRobotsTxtMiddleware(RobotsTxtMiddleware):
         return parser
 
     def _lifetime_of(self, answer: dict[str, Any]) -> float:
+        if answer["status"] == _REFUSED:
+            return 0
         is_known = _NONE < answer["status"] < 500 and answer["status"] != 429
         return self._lifetime_s if is_known else min(self._lifetime_s, UNREACHABLE_S)
 

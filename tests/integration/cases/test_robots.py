@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from redis import Redis
 from scrapy import Request, signals
+from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import TextResponse
 
@@ -81,8 +82,10 @@ class Engine:
     def __init__(self, answer: Any) -> None:
         self.answer = answer
         self.asked: list[str] = []
+        self.first: Callable[[Request], object] = lambda _: None
 
     async def download_async(self, request: Request) -> TextResponse:
+        self.first(request)
         self.asked.append(request.url)
         if isinstance(self.answer, Exception):
             raise self.answer
@@ -115,7 +118,6 @@ CUT = b"User-agent: *\n".ljust(MAX_BYTES - len("\nDisallow: /"), b"#") + b"\nDis
         ((429, DISALLOW), True, 60_000),
         ((503, DISALLOW), True, 60_000),
         (ConnectionRefusedError("nobody there"), True, 60_000),
-        (IgnoreRequest("not that host"), True, 60_000),
     ],
 )
 async def test_what_an_answer_means_and_for_how_long(
@@ -141,6 +143,29 @@ async def test_what_an_answer_means_and_for_how_long(
     assert other_engine.asked == []
     assert len(parsed) == (not isinstance(answer, Exception))
     assert lifetime_ms - 20_000 < client.pttl(shared_value("", "robots.txt", "http://a.example:81")) <= lifetime_ms
+
+
+async def test_a_host_that_one_spider_may_not_ask_is_asked_by_the_others(make_crawler: MakeCrawler) -> None:
+    """What the middlewares of one spider refuse says nothing of the host."""
+    first, _ = middleware(make_crawler, IgnoreRequest("not that host"))
+    other, other_engine = middleware(make_crawler, (200, DISALLOW))
+    request = Request("http://a.example/private")
+    await first.process_request(request)
+    with pytest.raises(IgnoreRequest, match="robots"):
+        await other.process_request(request)
+    assert other_engine.asked == ["http://a.example/robots.txt"]
+
+
+async def test_the_rules_of_a_host_outside_of_allowed_domains_are_asked_for(make_crawler: MakeCrawler) -> None:
+    """A request that is let through nevertheless, a start request say, obeys them, too."""
+    robots, engine = middleware(make_crawler, (200, DISALLOW))
+    offsite = OffsiteMiddleware.from_crawler(robots.crawler)
+    spider: Any = robots.crawler.spider
+    spider.allowed_domains = ["other.example"]
+    offsite.spider_opened(spider)
+    engine.first = offsite.process_request
+    with pytest.raises(IgnoreRequest, match="robots"):
+        await robots.process_request(Request("http://a.example/private", dont_filter=True))
 
 
 async def test_what_does_not_ask_for_it_does_not_need_it(make_crawler: MakeCrawler, client: Redis) -> None:
