@@ -150,7 +150,7 @@ STATS = (
     ),
     Stat(
         "crawler_pages_total",
-        "Responses that reached the spider (retries and redirects are not among them).",
+        "Responses that were kept: retries and redirects are not among them, the few of robots.txt are.",
         "response_received_count",
     ),
     Stat(
