@@ -36,9 +36,9 @@ end
 
 local admit, forget, remove_seen
 do
-  -- A bitmap's string, with its header, just fills one of the allocator's size classes (256 KiB); a new one is zeroed
-  -- in a moment, and the last one wastes little.
-  local BLOCK_BITS = 8 * (256 * 1024 - 16)
+  -- A bitmap's string, with its header, just fills one of the allocator's size classes (20 KiB): so small that the last
+  -- one wastes little even in a filter for a million, so large that their keys cost nothing.
+  local BLOCK_BITS = 8 * (20 * 1024 - 16)
   -- Lua passes at most about 8,000 arguments to a call.
   local CHUNK = 4000
 

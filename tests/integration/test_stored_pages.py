@@ -103,7 +103,7 @@ async def test_reading_waits_for_a_server_that_is_away(mongo_server: EmbeddedMon
 
 
 async def test_what_mongodb_refuses_is_said(database: Database) -> None:
-    with pytest.raises(StorageError, match="the pages can't be read"):
+    with pytest.raises(StorageError, match=r"the pages whose address matches '\(' can't be read"):
         await anext(read(database, Selection("site", url="(")))
     await database["raw_pages"].drop_indexes()
     with pytest.raises(StorageError, match="raw_pages has no index on url"):
