@@ -118,8 +118,10 @@ def new_link() -> Link:
 
 async def run(swarm: Swarm) -> Outcome:
     """Let the workers of *swarm* work."""
-    clients = AsyncClients(Config(redis_url=swarm.redis_url))
-    workers = [_Worker(swarm, clients, number) for number in range(swarm.workers)]
+    config = Config(redis_url=swarm.redis_url)
+    # Each has its own, as real workers do; besides, the connections of one client are bounded.
+    clients = [AsyncClients(config) for _ in range(swarm.workers)]
+    workers = [_Worker(swarm, own, number) for number, own in enumerate(clients)]
     for worker in workers:
         await worker.frontier.open(begin=True, starting=False)
         await worker.fill(swarm.queued // swarm.workers)
@@ -130,7 +132,8 @@ async def run(swarm: Swarm) -> Outcome:
     seconds = monotonic() - began_s
     for worker in workers:
         await worker.frontier.leave()
-    await clients.aclose()
+    for own in clients:
+        await own.aclose()
     took_ms = sorted(1000 * took_s for worker in workers for took_s in worker.took_s)
     return Outcome(sum(worker.pages for worker in workers), seconds, percentile(took_ms, 50), percentile(took_ms, 99))
 

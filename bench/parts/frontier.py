@@ -41,13 +41,14 @@ def measure(bench: Bench) -> Figures:
         figures |= figures_of(bench.in_turns(bench.choose(3, 1), {"ours": partial(push_times, server.url, pages)}))
         once: dict[str, Callable[[], Run]] = {
             "ours": lambda: asyncio.run(steady_costs(server.url, client)),
-            f"idle_workers_{IDLE_WORKERS}": partial(idle_calls, server.url, client, bench.choose(15, 5)),
         }
+        if not bench.quick:
+            once[f"idle_workers_{IDLE_WORKERS}"] = partial(idle_calls, server.url, client, 15)
         return figures | figures_of(bench.in_turns(1, once))
 
 
 def _throughput(bench: Bench, contest: Contest) -> Figures:
-    runs = bench.in_turns(bench.choose(5, 2), {name: getattr(contest, name) for name in _PEERS})
+    runs = bench.in_turns(bench.choose(5, 1), {name: getattr(contest, name) for name in _PEERS})
     # What was pushed comes out in the same way, however it went in.
     figures = {
         name.replace("ours_requests", "ours") if not name.endswith("push_per_s") else name: figure

@@ -17,7 +17,7 @@ FULL = 0.9
 def measure(bench: Bench) -> Figures:
     """Let more and more workers crawl the same site."""
     numbers = bench.choose(WORKERS, WORKERS[:2])
-    with Track(replace(SITE, products=bench.choose(4000, 1500))) as track:
+    with Track(replace(SITE, products=bench.choose(4000, 800))) as track:
         ways = {f"workers_{number}": partial(_crawl, track, number) for number in numbers}
         runs = bench.in_turns(bench.choose(2, 1), ways)
     figures = figures_of(runs)

@@ -48,7 +48,7 @@ _DATABASE = "bench_crawl"
 def measure(bench: Bench) -> Figures:
     """Store the same documents in each way in each round; then crawl without the storage and with it."""
     program = find_mongo()
-    documents, rounds = bench.choose(20_000, 5_000), bench.choose(5, 2)
+    documents, rounds = bench.choose(20_000, 5_000), bench.choose(5, 1)
     with ExitStack() as stack:
         replica_set = "rs0" if program.is_mongod else None
         server = stack.enter_context(EmbeddedMongo(program, replica_set=replica_set))
@@ -85,7 +85,7 @@ def _crawls(bench: Bench, server: EmbeddedMongo) -> dict[str, list[Run]]:
             return track.crawl("ours_stored", MONGO_URI=uri, MONGO_DATABASE=_DATABASE, **settings)
 
         def crawl_twice(uri: str) -> Run:
-            calm = crawl(uri, DOWNLOAD_DELAY=CALM_DELAY_S, FRONTIER_MAX_PAGES=CALM_PAGES)
+            calm = crawl(uri, DOWNLOAD_DELAY=CALM_DELAY_S, FRONTIER_MAX_PAGES=bench.choose(CALM_PAGES, CALM_PAGES // 4))
             return {**crawl(uri), "calm_loop_lag_p99_ms": calm["loop_lag_p99_ms"]}
 
         # A member of a replica set would tell where it is, and the client go there straight away.
