@@ -39,6 +39,13 @@ _OURS: dict[str, Any] = {
     "STORAGE": False,
 }
 
+#: Besides, where pages and items go to MongoDB.
+_STORING: dict[str, Any] = {
+    "STORAGE": True,
+    "EXTENSIONS": {"crawler.storage.Storage": 0},
+    "SPIDER_MIDDLEWARES": {"crawler.storage.RawPages": 1000},
+}
+
 _SCRAPY_REDIS: dict[str, Any] = {
     "SCHEDULER": "scrapy_redis.scheduler.Scheduler",
     "DUPEFILTER_CLASS": "scrapy_redis.dupefilter.RFPDupeFilter",
@@ -69,10 +76,8 @@ STORING = {
     "ours_storing": Peer(
         "Seedbed",
         _OURS
+        | _STORING
         | {
-            "STORAGE": True,
-            "EXTENSIONS": {"crawler.storage.Storage": 0},
-            "SPIDER_MIDDLEWARES": {"crawler.storage.RawPages": 1000},
             # Else most of the time would go into waiting for dead workers' leases.
             "FRONTIER_LEASE_S": 3,
             "STORE_FLUSH_S": 0.5,
@@ -86,12 +91,7 @@ STORED = {
     "ours": TIMED["ours"],
     "ours_stored": Peer(
         "Seedbed, pages in MongoDB",
-        _OURS
-        | {
-            "STORAGE": True,
-            "EXTENSIONS": {"crawler.storage.Storage": 0},
-            "SPIDER_MIDDLEWARES": {"crawler.storage.RawPages": 1000},
-        },
+        _OURS | _STORING,
     ),
 }
 
