@@ -4,6 +4,9 @@ The same documents go to the same server in several ways, turn by turn, each tim
 majority and the journal: by `insert_one` one at a time, by `bulk_write` of 500 inserts, and through the storage, which
 starts from items, not from documents that are ready to be sent. Pages are measured likewise; the storage compresses
 them, while its peer is given what came out of that. What counts is the median of the rounds.
+
+The storage does without the driver's retryable writes, which are a sixth of the server's work, as it repeats by itself
+what fails. Its peer has them, as every client has by default; how it does without them is shown, too.
 """
 
 import argparse
@@ -65,11 +68,11 @@ async def bulk_write(database: Database, documents: list[Document]) -> None:
     await asyncio.gather(*(write_batches() for _ in range(IN_FLIGHT)))
 
 
-async def store(database: Database, drafts: Iterable[Draft]) -> None:
+async def store(writer: Writer, drafts: Iterable[Draft]) -> None:
     """Put documents through the buffer and the writer, as the extension does."""
     config = Config()
     buffer = Buffer(
-        Writer(Destination(database, _count_nothing), None, _count_nothing).write,
+        writer.write,
         _give_up,
         batch_docs=config.store_batch_docs,
         batch_bytes=config.store_batch_bytes,
@@ -120,28 +123,35 @@ async def measure(uri: str, documents: int, rounds: int) -> dict[str, list[float
     plain_items = [bson.decode(item_document(*item).raw) for item in some_items]
     plain_pages = [bson.decode(page.document().raw) for page in some_pages]
     few = plain_items[: documents // 20]
-    async with AsyncMongoClient[Document](uri) as client:
-        database = client.get_database("bench_storage_path", write_concern=DURABLE)
+    config = Config(mongo_uri=uri, mongo_database=(name := "bench_storage_path"))
+    async with AsyncMongoClient[Document](uri) as client, AsyncMongoClient[Document](uri, retryWrites=False) as bare:
+        destination = Destination(config, _count_nothing)
+        writer = Writer(destination, None, _count_nothing)
+        usual, once = (of.get_database(name, write_concern=DURABLE) for of in (client, bare))
         ways = (
-            Way(ONE, len(few), lambda: insert_one(database, few)),
-            Way(BULK, len(plain_items), lambda: bulk_write(database, plain_items)),
-            Way(OURS, len(some_items), lambda: store(database, (item_document(*item) for item in some_items))),
-            Way(BULK_PAGES, len(plain_pages), lambda: bulk_write(database, plain_pages)),
-            Way(OUR_PAGES, len(some_pages), lambda: store(database, some_pages)),
+            Way(ONE, len(few), lambda: insert_one(usual, few)),
+            Way(BULK, len(plain_items), lambda: bulk_write(usual, plain_items)),
+            Way(BULK_ONCE, len(plain_items), lambda: bulk_write(once, plain_items)),
+            Way(OURS, len(some_items), lambda: store(writer, (item_document(*item) for item in some_items))),
+            Way(BULK_PAGES, len(plain_pages), lambda: bulk_write(usual, plain_pages)),
+            Way(OUR_PAGES, len(some_pages), lambda: store(writer, some_pages)),
         )
         rates: dict[str, list[float]] = {way.name: [] for way in ways}
         for _ in range(rounds):
             for way in ways:
-                await client.drop_database(database.name)
+                await client.drop_database(name)
                 begin_s = perf_counter()
                 await way.work()
                 rates[way.name].append(way.documents / (perf_counter() - begin_s))
-        await client.drop_database(database.name)
+        await client.drop_database(name)
+        writer.close()
+        await destination.close()
     return rates
 
 
 ONE = "insert_one, one at a time"
 BULK = f"bulk_write of {BATCH_DOCS}, {IN_FLIGHT} at once"
+BULK_ONCE = f"{BULK}, without retryable writes"
 OURS = "the storage, from items"
 BULK_PAGES = f"{BULK}: pages, compressed before"
 OUR_PAGES = f"the storage: pages of {PAGE_BYTES // 1000} KB, compressed by it"
@@ -150,7 +160,7 @@ OUR_PAGES = f"the storage: pages of {PAGE_BYTES // 1000} KB, compressed by it"
 def main() -> int:
     """Measure and print; return 1 where the storage is slower than it should be."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--documents", type=int, default=20_000, help="items a round (%(default)s)")
+    parser.add_argument("--documents", type=int, default=40_000, help="items a round (%(default)s)")
     parser.add_argument("--rounds", type=int, default=5, help="rounds of all ways (%(default)s)")
     parser.add_argument("--uri", help="a MongoDB that runs already (default: one of its own)")
     arguments = parser.parse_args()

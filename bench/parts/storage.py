@@ -19,6 +19,7 @@ from bench.servers.slow_line import SlowLine
 _WAYS = {
     "insert_one": storage_path.ONE,
     "bulk": storage_path.BULK,
+    "bulk_once": storage_path.BULK_ONCE,
     "ours": storage_path.OURS,
     "bulk_pages": storage_path.BULK_PAGES,
     "ours_pages": storage_path.OUR_PAGES,
@@ -27,6 +28,7 @@ _WAYS = {
 _TITLES = {
     "insert_one": "insert_one",
     "bulk": "bulk_write",
+    "bulk_once": "bulk_write, no retries",
     "ours": "Seedbed, items",
     "bulk_pages": "bulk_write, pages",
     "ours_pages": "Seedbed, pages",
@@ -48,7 +50,7 @@ _DATABASE = "bench_crawl"
 def measure(bench: Bench) -> Figures:
     """Store the same documents in each way in each round; then crawl without the storage and with it."""
     program = find_mongo()
-    documents, rounds = bench.choose(20_000, 5_000), bench.choose(5, 1)
+    documents, rounds = bench.choose(40_000, 5_000), bench.choose(5, 1)
     with ExitStack() as stack:
         replica_set = "rs0" if program.is_mongod else None
         server = stack.enter_context(EmbeddedMongo(program, replica_set=replica_set))

@@ -13,7 +13,7 @@ from scrapy.http import Response
 from crawler.config import Config
 from crawler.reparse.run import Run
 from crawler.storage import Storage
-from crawler.storage.client import Database, greet, open_database, unreachable
+from crawler.storage.client import greet, unreachable
 from crawler.storage.destination import Destination, Refusals
 from crawler.storage.documents import Document
 from crawler.storage.extension import PageUnderWay
@@ -33,10 +33,9 @@ class ItemStorage(Storage):
         """Connect to MongoDB, unless that is done. Raises ConfigError or StorageError."""
         if self._store is not None:
             return
-        database = open_database(self._config)
-        destination = Comparison(database, self._count, self._reparse)
+        destination = Comparison(self._config, self._count, self._reparse)
         try:
-            await greet(database)
+            await greet(destination.database)
         except PyMongoError as error:
             await destination.close()
             raise unreachable(self._config, error) from None
@@ -60,8 +59,8 @@ class ItemStorage(Storage):
 class Comparison(Destination):
     """Say of each item whether it is new, changed or as it was; then write it, unless the run is a dry one."""
 
-    def __init__(self, database: Database, count: Callable[[str, float], Any], run: Run) -> None:
-        super().__init__(database, count)
+    def __init__(self, config: Config, count: Callable[[str, float], Any], run: Run) -> None:
+        super().__init__(config, count)
         self._run = run
 
     async def _insert_or_merge(self, collection: str, documents: Sequence[Document]) -> Refusals:
@@ -78,7 +77,7 @@ class Comparison(Destination):
     async def _compare(self, collection: str, documents: Sequence[Document]) -> list[str]:
         """Return for each document what it is beside the one that is there, or was until one before it came."""
         new = [RawBSONDocument(document.raw) for document in documents]
-        found = self._database[collection].find(
+        found = self.database[collection].find(
             {"_id": {"$in": [document["_id"] for document in new]}}, dict.fromkeys(ITEM_VERSION, 1)
         )
         before: dict[bytes, Mapping[str, Any]] = {_key_of(document): document async for document in found}

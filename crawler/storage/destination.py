@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from bson.raw_bson import RawBSONDocument
 from pymongo.errors import BulkWriteError, OperationFailure, PyMongoError
 
-from crawler.storage.client import Database, reason
+from crawler.config import Config
+from crawler.storage.client import open_database, reason
 from crawler.storage.documents import Document, reject_document
 from crawler.storage.itemtypes import RAW_PAGES, REJECTS
 from crawler.storage.merge import merge
@@ -40,13 +40,15 @@ Refusals = list[tuple[Document, str]]
 
 
 class Destination:
-    """Write to one database.
+    """Write to the database that *config* names. Raises ConfigError.
 
     count(name, number) is told what was done: `pages_stored`, `items_stored`, `rejected`, `retries`.
     """
 
-    def __init__(self, database: Database, count: Callable[[str, float], Any]) -> None:
-        self._database = database
+    def __init__(self, config: Config, count: Callable[[str, float], Any]) -> None:
+        # What fails is repeated here, from the spool too. What the driver might repeat once, the server would keep
+        # books of: a sixth of its work.
+        self.database = open_database(config, retryWrites=False)
         self._count = count
         self._away_since: float | None = None
 
@@ -82,7 +84,7 @@ class Destination:
 
     async def close(self) -> None:
         """Close the connection."""
-        client = self._database.client
+        client = self.database.client
         try:
             async with asyncio.timeout(GOODBYE_S):
                 await client.close()
@@ -103,9 +105,9 @@ class Destination:
         return [refusal for document in documents for refusal in await self._store(collection, [document])]
 
     async def _insert_or_merge(self, collection: str, documents: Sequence[Document]) -> Refusals:
-        there = self._database[collection]
+        there = self.database[collection]
         try:
-            await there.insert_many([RawBSONDocument(document.raw) for document in documents], ordered=False)
+            await there.insert_many([document.fields for document in documents], ordered=False)
         except BulkWriteError as error:
             existing, refused = _sort_out(error, documents)
         else:

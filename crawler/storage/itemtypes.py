@@ -1,12 +1,14 @@
 """Which collection an item goes to, and what makes two of them the same item."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from functools import lru_cache
 from typing import Any, TypeVar
 
 from itemadapter import ItemAdapter
+
+from crawler.storage.values import Fields, named
 
 #: Collections that hold something else than items.
 RAW_PAGES = "raw_pages"
@@ -14,6 +16,9 @@ REJECTS = "rejects"
 #: When what was done to the database: the last backup.
 MAINTENANCE = "maintenance"
 RESERVED = (RAW_PAGES, REJECTS, MAINTENANCE)
+
+#: Fields that the storage adds to every item; an item's own field of that name gets a `_` behind it.
+ITEM_FIELDS = frozenset({"_id", "_raw_id", "_checksum", "source_url", "crawled_at", "parsed_at", "updated_at"})
 
 _NAME = re.compile(r"(?!system\.)[A-Za-z_][\w.-]{0,99}(?<!\.)", re.ASCII)
 _ATTRIBUTE = "__stored_as__"
@@ -68,26 +73,31 @@ def stored_as(collection: str, *, key: str | tuple[str, ...] = ()) -> Callable[[
     return mark
 
 
-def fields_of(item: Any) -> Iterable[tuple[object, object]]:
-    """Return the names and values of the fields that an item of any kind has.
+def fields_of(item: Any) -> Fields:
+    """Return the names and values of the fields that an item of any kind has, as `to_document` takes them.
 
     Raises TypeError for what is no item, and whatever the item's own code raises.
     """
-    if isinstance(item, Mapping):  # a dict, or an Item of Scrapy
-        return item.items()
     item_class: Any = type(item)
-    if names := _dataclass_fields(item_class):
-        try:
-            return [(name, getattr(item, name)) for name in names]
-        except AttributeError:  # a field without a value
-            return [(name, getattr(item, name)) for name in names if hasattr(item, name)]
-    return ItemAdapter(item).items()
+    return _reader(item_class)(item)
 
 
 @lru_cache(maxsize=256)
-def _dataclass_fields(item_class: Any) -> tuple[str, ...]:
-    """Return the names of a dataclass's fields; ItemAdapter finds them anew for each item, in 6 µs."""
-    return tuple(field.name for field in fields(item_class)) if is_dataclass(item_class) else ()
+def _reader(item_class: Any) -> Callable[[Any], Fields]:
+    """Return what reads the items of a class; ItemAdapter finds a dataclass's fields anew for each item, in 6 µs."""
+    if issubclass(item_class, Mapping):  # a dict, or an Item of Scrapy
+        return lambda item: iter(item.items())
+    names = [field.name for field in fields(item_class)] if is_dataclass(item_class) else []
+    if not names or list(named(dict.fromkeys(names).items(), ITEM_FIELDS)) != names:
+        return lambda item: ItemAdapter(item).items()
+
+    def read(item: Any) -> dict[str, Any]:
+        try:
+            return {name: getattr(item, name) for name in names}
+        except AttributeError:  # a field without a value
+            return {name: getattr(item, name) for name in names if hasattr(item, name)}
+
+    return read
 
 
 def type_of(item: object) -> ItemType:

@@ -12,7 +12,6 @@ spool gives back late changes nothing. Besides:
 
 from typing import Any
 
-from bson.raw_bson import RawBSONDocument
 from pymongo import UpdateOne
 
 from crawler.storage.documents import Document
@@ -25,7 +24,7 @@ ITEM_VERSION = ("crawled_at", "parsed_at", "_checksum")
 
 def merge(document: Document) -> UpdateOne:
     """Return the update that gives the document which is there the content of *document*, if that is newer."""
-    new = RawBSONDocument(document.raw)
+    new = document.fields
     is_page = document.collection == RAW_PAGES
     version, since = (PAGE_VERSION, "changed_at") if is_page else (ITEM_VERSION, "updated_at")
     its_version = [_literal(new[field]) for field in version]

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self, TypeVar, TypeVarTuple
@@ -17,12 +17,16 @@ from typing import Any, Self, TypeVar, TypeVarTuple
 from crawler.config import Config
 from crawler.errors import ConfigError, SpoolDamagedError, SpoolError
 from crawler.frontier.spools import Kept
-from crawler.storage.spoolfile import SUFFIX, Entry, Groups, SpoolFile
+from crawler.storage.documents import Document
+from crawler.storage.spoolfile import SUFFIX, Entry, Part, SpoolFile
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
+
+#: Documents by the collection where they belong: a batch.
+Groups = Mapping[str, Sequence[Document]]
 
 
 class Spool:
@@ -121,14 +125,17 @@ class Spool:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work, *args)
 
     def _append(self, groups: Groups) -> bool:
-        size_bytes = sum(len(document.raw) for documents in groups.values() for document in documents)
-        if self.size_bytes + size_bytes > self.limit_bytes:
+        parts = [
+            Part(name, len(documents), b"".join(document.raw for document in documents))
+            for name, documents in groups.items()
+        ]
+        if self.size_bytes + sum(len(part.bson) for part in parts) > self.limit_bytes:
             self._refuse(f"it is at its limit of {self.limit_bytes:,} bytes (STORE_SPOOL_BYTES)")
             return False
         try:
             if self._own is None:
                 self._own = self._create()
-            self._own.append(groups)
+            self._own.append(parts)
         except SpoolDamagedError as error:
             if self._own is not None:
                 self._set_aside(self._own, error)

@@ -13,7 +13,7 @@ import os
 import sqlite3
 import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -30,8 +30,15 @@ logger = logging.getLogger(__name__)
 
 SUFFIX, LOCK_SUFFIX, DAMAGED_SUFFIX = ".spool", ".lock", ".damaged"
 
-#: Documents by the collection where they belong: a batch.
-Groups = Mapping[str, Sequence[Document]]
+
+class Part(NamedTuple):
+    """One collection's part of a batch, to be put in."""
+
+    collection: str
+    documents: int
+    #: One behind the other.
+    bson: bytes
+
 
 # Alone with its file, SQLite needs no memory that is shared with others, which not every file system has. In FULL mode
 # each commit waits until the log is on the disk.
@@ -50,7 +57,7 @@ _RAW = CodecOptions(document_class=RawBSONDocument)
 
 
 class Entry(NamedTuple):
-    """One collection's part of a batch."""
+    """One collection's part of a batch, as it is given back."""
 
     file: "SpoolFile"
     number: int
@@ -107,17 +114,16 @@ class SpoolFile:
             self.documents, self.size_bytes = map(int, found)
             self._note_oldest()
 
-    def append(self, groups: Groups) -> None:
+    def append(self, parts: Sequence[Part]) -> None:
         """Put a batch in: when this returns, it is on the disk, wholly; when it raises, none of it counts."""
         kept_s = time.time()
-        parts = {name: b"".join(document.raw for document in documents) for name, documents in groups.items()}
-        rows = [(kept_s, name, len(groups[name]), part, zlib.crc32(part)) for name, part in parts.items()]
+        rows = [(kept_s, *part, zlib.crc32(part.bson)) for part in parts]
         with _named(self.path), self._open_connection as connection:
             connection.executemany(
                 "INSERT INTO batches (kept_s, collection, documents, bson, crc32) VALUES (?, ?, ?, ?, ?)", rows
             )
-        self.documents += sum(map(len, groups.values()))
-        self.size_bytes += sum(map(len, parts.values()))
+        self.documents += sum(part.documents for part in parts)
+        self.size_bytes += sum(len(part.bson) for part in parts)
         self.oldest_s = self.oldest_s or kept_s
 
     def oldest(self) -> Entry | None:
@@ -126,7 +132,9 @@ class SpoolFile:
             while row := self._next("number, collection, documents, bson, crc32"):
                 number, collection, documents, part, crc32 = row
                 if zlib.crc32(part) == crc32:
-                    found = [Document(collection, bytes(document.raw)) for document in bson.decode_all(part, _RAW)]
+                    found = [
+                        Document.encoded(collection, bytes(document.raw)) for document in bson.decode_all(part, _RAW)
+                    ]
                     return Entry(self, number, found, len(part))
                 logger.error("%s: batch %d is not what was written", self.path, number)
                 self.is_damaged = True

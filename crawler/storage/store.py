@@ -9,7 +9,7 @@ from pymongo.errors import ConnectionFailure, PyMongoError
 
 from crawler.config import Config
 from crawler.storage.buffer import Buffer
-from crawler.storage.client import address, greet, open_database, unreachable
+from crawler.storage.client import address, greet, unreachable
 from crawler.storage.destination import Destination
 from crawler.storage.replay import Replay
 from crawler.storage.spool import Spool
@@ -62,16 +62,16 @@ class Store:
         Raises ConfigError or StorageError, which say what to do.
         """
         spool = Spool.of(config, count)
-        destination = Destination(database := open_database(config), count)
+        destination = Destination(config, count)
         try:
-            await greet(database)
+            await greet(destination.database)
         except PyMongoError as error:
             # An account that is refused does not mend itself; a server that does not answer may.
             if spool is None or not isinstance(error, ConnectionFailure):
                 await destination.close()
                 raise unreachable(config, error) from None
             destination.note_away(error)
-        logger.info("Pages and items go to the database %s of MongoDB at %s", database.name, address(config))
+        logger.info("Pages and items go to the database %s of MongoDB at %s", config.mongo_database, address(config))
         return cls(config, destination, spool, count, on_failure)
 
     @property

@@ -27,12 +27,24 @@ _INT64 = range(-(1 << 63), 1 << 63)
 _KEPT = frozenset({type(None), bool, float, bytes, ObjectId, Decimal128, Binary})
 
 
-def to_document(fields: Iterable[tuple[object, object]], taken: Container[str] = ()) -> dict[str, Any]:
-    """Return *fields* as a document that BSON can encode, without the names that are *taken*. O(values).
+#: Names and values; a dict where the names are known to be plain and free.
+Fields = Iterable[tuple[object, object]] | dict[str, Any]
 
-    Raises NotStorableError, which says what stands where. What the fields' own classes raise passes through.
-    """
-    return _Conversion().document(fields, 1, taken)
+
+def to_document(fields: Fields) -> dict[str, Any]:
+    """Return *fields* as a document that BSON can encode: see `Conversion.document`."""
+    return Conversion().document(fields)
+
+
+def named(fields: Iterable[tuple[object, object]], taken: Container[str] = ()) -> dict[str, Any]:
+    """Return the values by the names under which they are stored, none of which is *taken*."""
+    document: dict[str, Any] = {}
+    for key, value in fields:
+        name = key if type(key) is str and key.isidentifier() and key.isascii() else _field_name(key)
+        while name in document or name in taken:
+            name += "_"
+        document[name] = value
+    return document
 
 
 def clean_text(text: str) -> str:
@@ -45,47 +57,47 @@ def plain_name(field: str) -> str:
     return field.replace("%2E", ".").replace("%24", "$").replace("%00", "\0")
 
 
-class _Conversion:
+class Conversion:
     """Convert one document, and stop when it becomes too large to be one."""
 
-    __slots__ = ("_left",)
+    #: How many values it has, containers included.
+    size = 0
 
-    def __init__(self) -> None:
-        self._left = MAX_VALUES
+    def document(self, fields: Fields, taken: Container[str] = (), depth: int = 1) -> dict[str, Any]:
+        """Return *fields* as a document that BSON can encode, without the names that are *taken*. O(values).
 
-    def document(
-        self, fields: Iterable[tuple[object, object]], depth: int, taken: Container[str] = ()
-    ) -> dict[str, Any]:
-        self._spend(1, depth)
-        document: dict[str, Any] = {}
-        for key, value in fields:
-            name = key if type(key) is str and key.isidentifier() and key.isascii() else _field_name(key)
-            while name in document or name in taken:
-                name += "_"
+        Fields that are a dict have plain names that are not taken; that very dict becomes the document.
+        Raises NotStorableError, which says what stands where. What the fields' own classes raise passes through.
+        """
+        document = fields if isinstance(fields, dict) else named(fields, taken)
+        self._grow(1 + len(document), depth)
+        for name, value in document.items():
+            kind = type(value)
             # Most values are plain text or kept as they are; a call for each would double the cost.
-            if type(value) in _KEPT or (type(value) is str and value.isascii()):
-                document[name] = value
+            if (kind is str and value.isascii()) or kind in _KEPT:
+                continue
+            if convert := _SCALARS.get(kind):
+                document[name] = convert(value)
                 continue
             try:
                 document[name] = self._value(value, depth)
             except NotStorableError as error:
                 raise error.within(name) from None
-        self._spend(len(document), depth)
         return document
 
     def _array(self, values: Iterable[object], depth: int) -> list[Any]:
-        self._spend(1, depth)
+        self._grow(1, depth)
         array: list[Any] = []
         try:
             array.extend(self._value(value, depth) for value in values)
         except NotStorableError as error:
             raise error.within(len(array)) from None
-        self._spend(len(array), depth)
+        self._grow(len(array), depth)
         return array
 
-    def _spend(self, values: int, depth: int) -> None:
-        self._left -= values
-        if self._left < 0:
+    def _grow(self, values: int, depth: int) -> None:
+        self.size += values
+        if self.size > MAX_VALUES:
             raise NotStorableError(f"more than {MAX_VALUES:,} values")
         if depth > MAX_DEPTH:
             raise NotStorableError(f"more than {MAX_DEPTH} levels (does it hold itself?)")
@@ -99,7 +111,7 @@ class _Conversion:
         if kind is list:
             return self._array(value, depth + 1)
         if kind is dict:
-            return self.document(value.items(), depth + 1)
+            return self.document(value.items(), depth=depth + 1)
         if isinstance(value, enum.Enum):
             return self._value(value.value, depth)
         for base, convert in _SCALARS.items():
@@ -110,9 +122,9 @@ class _Conversion:
         if isinstance(value, set | frozenset):
             return _sorted(self._array(value, depth + 1))
         if isinstance(value, Mapping):
-            return self.document(value.items(), depth + 1)
+            return self.document(iter(value.items()), depth=depth + 1)
         if ItemAdapter.is_item(value):
-            return self.document(ItemAdapter(value).items(), depth + 1)
+            return self.document(ItemAdapter(value).items(), depth=depth + 1)
         raise NotStorableError(f"a {kind.__module__}.{kind.__qualname__}")
 
 
@@ -143,9 +155,10 @@ def _decimal(text: str) -> Decimal128 | str:
 
 def _moment(value: datetime.datetime) -> datetime.datetime | str:
     try:
-        return value.replace(tzinfo=datetime.UTC) if value.tzinfo is None else value.astimezone(datetime.UTC)
+        moment = value.replace(tzinfo=datetime.UTC) if value.tzinfo is None else value.astimezone(datetime.UTC)
     except OverflowError:
-        return value.isoformat()
+        return datetime.datetime.isoformat(value)
+    return datetime.datetime.combine(moment.date(), moment.time(), datetime.UTC)
 
 
 def _sorted(members: list[Any]) -> list[Any]:
@@ -154,19 +167,20 @@ def _sorted(members: list[Any]) -> list[Any]:
     return sorted(members) if kinds <= {str} or kinds <= {int} else sorted(members, key=repr)
 
 
-#: How a value of each type, or of a class derived from it, becomes one of BSON's; the first that fits counts.
+#: How a value of each type, or of a class derived from it, becomes one of BSON's; the first that fits counts. What
+#: comes out is of BSON's types exactly: no code of the value's own class runs later, when it is sent in a batch.
 _SCALARS: dict[type, Callable[[Any], Any]] = {
     str: lambda value: clean_text(str.__str__(value)),
     int: _integer,
     float: float.__float__,
-    Decimal: lambda value: _decimal(str(value)),
-    bytes: bytes,
+    Decimal: lambda value: _decimal(Decimal.__str__(value)),
+    bytes: lambda value: bytes(memoryview(value)),
     bytearray: bytes,
     memoryview: bytes,
     datetime.datetime: _moment,
     datetime.date: lambda value: datetime.datetime(value.year, value.month, value.day, tzinfo=datetime.UTC),
-    datetime.time: lambda value: value.isoformat(),
-    datetime.timedelta: lambda value: value.total_seconds(),
+    datetime.time: datetime.time.isoformat,
+    datetime.timedelta: datetime.timedelta.total_seconds,
     uuid.UUID: Binary.from_uuid,
     PurePath: lambda value: clean_text(str(value)),
 }

@@ -7,6 +7,7 @@ room in it, the batch is tried again until MongoDB takes it.
 import asyncio
 import random
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -81,12 +82,16 @@ class Writer:
 
     async def _encode(self, drafts: Sequence[Draft]) -> dict[str, list[Document]]:
         """Return the documents by collection; pages are compressed in a thread."""
-        pages = [draft for draft in drafts if isinstance(draft, RawPage)]
-        groups: dict[str, list[Document]] = {}
+        pages: list[RawPage] = []
+        groups: defaultdict[str, list[Document]] = defaultdict(list)
+        for draft in drafts:
+            if isinstance(draft, RawPage):
+                pages.append(draft)
+            else:
+                groups[draft.collection].append(draft)
         if pages:
-            encoded = await asyncio.get_running_loop().run_in_executor(self._encoder, _encode_pages, pages)
-            _group(encoded, groups)
-        _group((draft.document() for draft in drafts if not isinstance(draft, RawPage)), groups)
+            for document in await asyncio.get_running_loop().run_in_executor(self._encoder, _encode_pages, pages):
+                groups[document.collection].append(document)
         return groups
 
 
@@ -110,8 +115,3 @@ def _encode_pages(pages: Iterable[RawPage]) -> list[Document]:
         except NotStorableError as error:
             documents.append(reject_page(page, str(error)))
     return documents
-
-
-def _group(documents: Iterable[Document], groups: dict[str, list[Document]]) -> None:
-    for document in documents:
-        groups.setdefault(document.collection, []).append(document)

@@ -19,7 +19,7 @@ def spool_in(folder: Path) -> Spool:
 
 
 async def keep(spool: Spool, documents: int) -> None:
-    assert await spool.keep({"items": [Document("items", bson.encode({"n": n})) for n in range(documents)]})
+    assert await spool.keep({"items": [Document.encoded("items", bson.encode({"n": n})) for n in range(documents)]})
 
 
 async def empty(spool: Spool) -> None:

@@ -289,7 +289,9 @@ async def test_what_mongodb_refuses_for_what_it_is_is_set_aside_from_the_spool_t
     own_mongo: EmbeddedMongo, config: Config, counts: Counter[str], tmp_path: Path
 ) -> None:
     """Invariant 7."""
-    wrong = Document("items", bson.encode({"_id": [1], "source_url": "http://site.example/wrong", "crawled_at": NOW}))
+    wrong = Document.encoded(
+        "items", bson.encode({"_id": [1], "source_url": "http://site.example/wrong", "crawled_at": NOW})
+    )
     own_mongo.kill()
     async with store_of(config, counts) as store:
         await put(store, range(20))

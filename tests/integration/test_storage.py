@@ -89,7 +89,7 @@ async def writer_to(config: Config, counts: Counter[str]) -> AsyncIterator[Write
     def count(name: str, number: float) -> None:
         counts[name] += 1 if name == "flush_seconds" else int(number)
 
-    destination = Destination(open_database(config), count)
+    destination = Destination(config, count)
     writer = Writer(destination, None, count)
     try:
         yield writer
@@ -205,11 +205,22 @@ async def test_of_one_fetch_the_item_that_was_parsed_later_stays(write: Write, d
     }
 
 
+async def test_the_server_keeps_no_books_of_what_may_be_repeated(write: Write, database: Database) -> None:
+    await database.command("profile", 2)
+    try:
+        await write([page(number) for number in range(3)])
+    finally:
+        await database.command("profile", 0)
+    (insert,) = await database["system.profile"].find({"op": "insert"}).to_list()
+    assert insert["ninserted"] == 3
+    assert "txnNumber" not in insert["command"]
+
+
 async def test_a_document_that_mongodb_refuses_is_set_aside_alone(
     write: Write, database: Database, counts: Counter[str]
 ) -> None:
     """Invariant 7: too large, or wrong in itself; the others of the batch are stored."""
-    wrong = Document(
+    wrong = Document.encoded(
         "products", bson.encode({"_id": [1], "source_url": "http://site.example/wrong", "crawled_at": NOW})
     )
     large = msgspec.structs.replace(page(7), body=os.urandom(17 << 20))

@@ -5,11 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextvars import ContextVar
+from typing import NamedTuple
 
 import pytest
 
 from crawler.storage.buffer import IN_FLIGHT, Buffer
-from crawler.storage.documents import OVERHEAD_BYTES, Document, Draft
+
+SIZE_BYTES = 1000
+
+
+class Entry(NamedTuple):
+    text: bytes
+    size_bytes: int = SIZE_BYTES
 
 
 class Writer:
@@ -20,8 +27,8 @@ class Writer:
         self.is_called = asyncio.Event()
         self._gates: list[asyncio.Future[None]] = []
 
-    async def __call__(self, drafts: Sequence[Draft]) -> None:
-        self.batches.append([draft.document().raw for draft in drafts])
+    async def __call__(self, entries: Sequence[Entry]) -> None:
+        self.batches.append([entry.text for entry in entries])
         self.is_called.set()
         gate = asyncio.get_running_loop().create_future()
         self._gates.append(gate)
@@ -41,8 +48,8 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
-def document(number: int, size_bytes: int = 1) -> Document:
-    return Document("items", b"%d" % number + b"x" * (size_bytes - 1))
+def document(number: int) -> Entry:
+    return Entry(b"%d" % number)
 
 
 def buffer_for(
@@ -53,7 +60,7 @@ def buffer_for(
     batch_bytes: int = 1 << 20,
     flush_s: float = 3600,
     limit_bytes: int = 1 << 20,
-) -> Buffer[Draft]:
+) -> Buffer[Entry]:
     on_failure = failures.append if failures is not None else _unexpected
     return Buffer(
         writer, on_failure, batch_docs=batch_docs, batch_bytes=batch_bytes, flush_s=flush_s, limit_bytes=limit_bytes
@@ -76,7 +83,7 @@ async def test_a_batch_goes_when_it_has_enough_documents() -> None:
 
 async def test_a_batch_goes_when_it_has_enough_bytes() -> None:
     writer = Writer()
-    buffer = buffer_for(writer, batch_docs=1000, batch_bytes=3 * OVERHEAD_BYTES)
+    buffer = buffer_for(writer, batch_docs=1000, batch_bytes=3 * SIZE_BYTES)
     for number in range(3):
         buffer.put(document(number))
     await turns()
@@ -152,7 +159,7 @@ async def test_hurry_waits_for_the_batch_under_way_and_then_takes_all() -> None:
 
 async def test_a_full_buffer_says_so_and_takes_more_nevertheless() -> None:
     writer = Writer()
-    buffer = buffer_for(writer, batch_docs=1, limit_bytes=2 * OVERHEAD_BYTES)
+    buffer = buffer_for(writer, batch_docs=1, limit_bytes=2 * SIZE_BYTES)
     buffer.put(document(0))
     assert not buffer.is_full
     buffer.put(document(1))
@@ -208,12 +215,12 @@ async def test_what_is_written_is_not_logged_as_the_page_that_filled_the_batch()
     page = ContextVar("page", default="")
     seen: list[str] = []
 
-    async def write(_: Sequence[Draft]) -> None:
+    async def write(_: Sequence[Entry]) -> None:
         seen.append(page.get())
         if len(seen) == 3:
             raise OSError
 
-    buffer = Buffer[Document](
+    buffer = Buffer[Entry](
         write,
         lambda _: seen.append(page.get()),
         batch_docs=1,

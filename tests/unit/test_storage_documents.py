@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import os
+import sys
 import threading
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -168,6 +169,26 @@ def test_the_checksum_is_of_the_item_alone() -> None:
     checksums = {decoded(item_document({"n": 1}, source))["_checksum"] for source in (SOURCE, elsewhere)}
     assert len(checksums) == 1
     assert decoded(item_document({"n": 2}, SOURCE))["_checksum"] not in checksums
+
+
+def test_what_was_accepted_does_not_change() -> None:
+    for length in (1, 10_000):
+        item = {"words": ["one"], "text": "x" * length}
+        document = item_document(item, SOURCE)
+        before = document.raw
+        item["words"].append("two")  # type: ignore[attr-defined]
+        item["text"] = ""
+        assert document.raw == before
+        assert decoded(document)["words"] == ["one"]
+
+
+def test_a_document_tells_its_size_about() -> None:
+    """In memory: many small values take more than their bytes."""
+    assert 10_000 < item_document({"text": "x" * 10_000}, SOURCE).size_bytes < 13_000
+    assert 2_000 < item_document({"text": "x" * 1_000}, SOURCE).size_bytes < 3_000
+    assert item_document({"rows": [{}] * 2_000}, SOURCE).size_bytes > 2_000 * sys.getsizeof({})
+    far = msgspec.structs.replace(SOURCE, url="http://shop.example/" + "x" * 20_000)
+    assert item_document({"n": 1}, far).size_bytes > 20_000
 
 
 class Rude(dict[str, Any]):

@@ -38,7 +38,7 @@ def batch(number: int, size_bytes: int = 10) -> Groups:
     groups: Groups = {}
     for collection in ("raw_pages", "items", "items"):
         fields = {"n": number, "body": os.urandom(size_bytes)}
-        groups.setdefault(collection, []).append(Document(collection, bson.encode(fields)))
+        groups.setdefault(collection, []).append(Document.encoded(collection, bson.encode(fields)))
     return groups
 
 

@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawler.errors import NotStorableError
-from crawler.storage.values import MAX_DEPTH, to_document
+from crawler.storage.values import MAX_DEPTH, Conversion, to_document
 
 from .data_strategies import hashable_values, plain_values, texts
 
@@ -115,6 +115,43 @@ def test_each_kind_of_value(value: object, expected: object) -> None:
     assert isinstance(stored(value), type(expected))
 
 
+def test_no_code_of_a_value_runs_after_it_was_taken() -> None:
+    def own(base: type, *args: Any) -> Any:
+        return type(f"Own{base.__name__}", (base,), {})(*args)
+
+    values = [
+        own(str, "a"),
+        own(str, "\ud800"),
+        own(int, 5),
+        own(int, 2**70),
+        own(float, 1.5),
+        own(Decimal, "1.10"),
+        own(Decimal, "1E+7000"),
+        own(bytes, b"a"),
+        own(bytearray, b"a"),
+        own(dt.datetime, 2026, 11, 30),
+        own(dt.datetime, 1, 1, 1, 0, 0, 0, 0, _PLUS_2),
+        own(dt.date, 2026, 11, 30),
+        own(dt.time, 12),
+        own(dt.timedelta, 1),
+        own(uuid.UUID, "0" * 32),
+        own(list, [1]),
+        own(dict, {"a": 1}),
+        own(set, {1}),
+    ]
+    kept = to_document([("v", values)])["v"]
+    assert {type(value) for value in kept} == {str, int, float, Decimal128, bytes, dt.datetime, Binary, list, dict}
+
+
+def test_names_that_a_mapping_gives_are_never_taken_as_they_are() -> None:
+    class Odd(UserDict[str, int]):
+        def items(self) -> Any:
+            return {"$set": 1}
+
+    with pytest.raises(ValueError, match="unpack"):
+        to_document([("v", Odd())])
+
+
 @pytest.mark.parametrize(
     ("key", "expected"),
     [
@@ -143,7 +180,7 @@ def test_no_key_takes_the_place_of_another() -> None:
         "a%2Eb": "dot",
         "a%2Eb_": "escaped",
     }
-    assert to_document([("_id", 1), (b"_id", 2)], taken={"_id"}) == {"_id_": 1, "_id__": 2}
+    assert Conversion().document([("_id", 1), (b"_id", 2)], taken={"_id"}) == {"_id_": 1, "_id__": 2}
 
 
 def test_an_int_that_python_does_not_print_is_stored_nevertheless() -> None:
