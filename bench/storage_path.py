@@ -122,7 +122,7 @@ async def measure(uri: str, documents: int, rounds: int) -> dict[str, list[float
     some_items, some_pages = list(items(documents)), list(pages(documents // 10))
     plain_items = [bson.decode(item_document(*item).raw) for item in some_items]
     plain_pages = [bson.decode(page.document().raw) for page in some_pages]
-    few = plain_items[: documents // 20]
+    few = plain_items[: documents // 40]
     config = Config(mongo_uri=uri, mongo_database=(name := "bench_storage_path"))
     async with AsyncMongoClient[Document](uri) as client, AsyncMongoClient[Document](uri, retryWrites=False) as bare:
         destination = Destination(config, _count_nothing)
@@ -161,7 +161,7 @@ def main() -> int:
     """Measure and print; return 1 where the storage is slower than it should be."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--documents", type=int, default=40_000, help="items a round (%(default)s)")
-    parser.add_argument("--rounds", type=int, default=5, help="rounds of all ways (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=9, help="rounds of all ways (%(default)s)")
     parser.add_argument("--uri", help="a MongoDB that runs already (default: one of its own)")
     arguments = parser.parse_args()
     with ExitStack() as stack:
