@@ -31,7 +31,7 @@ from crawler.items import Product
 from crawler.storage.buffer import IN_FLIGHT, Buffer
 from crawler.storage.client import DURABLE, Database
 from crawler.storage.destination import Destination
-from crawler.storage.documents import Draft, RawPage, Source, item_document
+from crawler.storage.documents import Draft, RawPage, Source, encode_pages, item_document
 from crawler.storage.writer import Writer
 
 BATCH_DOCS = 500
@@ -121,7 +121,7 @@ async def measure(uri: str, documents: int, rounds: int) -> dict[str, list[float
     """Return the documents a second of each way in each round."""
     some_items, some_pages = list(items(documents)), list(pages(documents // 10))
     plain_items = [bson.decode(item_document(*item).raw) for item in some_items]
-    plain_pages = [bson.decode(page.document().raw) for page in some_pages]
+    plain_pages = [bson.decode(page.raw) for page in encode_pages(some_pages)]
     few = plain_items[: documents // 40]
     config = Config(mongo_uri=uri, mongo_database=(name := "bench_storage_path"))
     async with AsyncMongoClient[Document](uri) as client, AsyncMongoClient[Document](uri, retryWrites=False) as bare:

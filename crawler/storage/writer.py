@@ -8,15 +8,14 @@ import asyncio
 import random
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from pymongo.errors import PyMongoError
 
-from crawler.errors import NotStorableError
 from crawler.storage.destination import Destination
-from crawler.storage.documents import Document, Draft, RawPage, reject_page
+from crawler.storage.documents import Document, Draft, RawPage, encode_pages
 from crawler.storage.spool import Spool
 
 #: The first pause after a failure, and the longest.
@@ -90,7 +89,7 @@ class Writer:
             else:
                 groups[draft.collection].append(draft)
         if pages:
-            for document in await asyncio.get_running_loop().run_in_executor(self._encoder, _encode_pages, pages):
+            for document in await asyncio.get_running_loop().run_in_executor(self._encoder, encode_pages, pages):
                 groups[document.collection].append(document)
         return groups
 
@@ -105,13 +104,3 @@ class Pauses:
         """Wait."""
         await asyncio.sleep(self._next_s * random.uniform(0.5, 1))
         self._next_s = min(2 * self._next_s, LONGEST_PAUSE_S)
-
-
-def _encode_pages(pages: Iterable[RawPage]) -> list[Document]:
-    documents = []
-    for page in pages:
-        try:
-            documents.append(page.document())
-        except NotStorableError as error:
-            documents.append(reject_page(page, str(error)))
-    return documents

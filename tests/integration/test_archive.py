@@ -36,7 +36,7 @@ from crawler.storage.archive.lookup import find, load, restore, summaries
 from crawler.storage.archive.move import Moved, Mover
 from crawler.storage.archive.place import Place
 from crawler.storage.archive.records import Page, PageWriter, read_pages
-from crawler.storage.documents import RawPage
+from crawler.storage.documents import RawPage, encode_pages
 
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -77,7 +77,7 @@ def page(number: int, **changes: Any) -> RawPage:
 def fill(pages: Pages, *drafts: RawPage) -> dict[bytes, bytes]:
     """Store pages; give what MongoDB then has."""
     if drafts:
-        pages.insert_many([RawBSONDocument(draft.document().raw) for draft in drafts])
+        pages.insert_many([RawBSONDocument(page.raw) for page in encode_pages(drafts)])
     return content(pages)
 
 
@@ -199,7 +199,7 @@ def test_whatever_a_page_holds_it_comes_back_to_the_last_byte(
     place = Place(tempfile.mkdtemp(dir=tmp_path))
     pages.delete_many({})
     if drafts:
-        pages.insert_many([bson.decode(draft.document().raw) | more for draft in drafts])
+        pages.insert_many([bson.decode(page.raw) | more for page in encode_pages(drafts)])
     before = content(pages)
     moved = mover(pages, place).run()
     # Only a document that looks like Extended JSON can't be told apart from it: it stays.
@@ -301,7 +301,7 @@ def test_a_dry_run_counts_and_touches_nothing(pages: Pages, place: Place) -> Non
 
 def test_a_page_that_is_fetched_again_meanwhile_stays(pages: Pages, place: Place) -> None:
     fill(pages, *(page(number) for number in range(1, 11)))
-    newer = page(4, crawled_at=NOW, body=b"newer").document()
+    (newer,) = encode_pages([page(4, crawled_at=NOW, body=b"newer")])
 
     def fetch_again(written: int) -> None:
         if written == 10:

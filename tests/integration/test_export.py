@@ -33,7 +33,7 @@ from crawler.export.documents import Source
 from crawler.export.formats import Counted, Csv, JsonLines
 from crawler.export.parquet import Parquet
 from crawler.export.run import export
-from crawler.storage.documents import RawPage
+from crawler.storage.documents import RawPage, encode_pages
 
 NOW = datetime(2026, 11, 30, 12, 0, 0, 123_000, tzinfo=UTC)
 Documents = list[dict[str, Any]]
@@ -188,7 +188,7 @@ def test_pages_come_without_their_bodies_unless_asked(database: Database[dict[st
     page = RawPage(
         *(b"k" * 20, "https://a/", "https://a/", 200, [(b"A", b"1"), (b"A", b"2")], body, []), "site", "c1", NOW
     )
-    database["raw_pages"].insert_one(bson.decode(page.document().raw))
+    database["raw_pages"].insert_one(bson.decode(encode_pages([page])[0].raw))
     [line] = exported(database, "raw_pages", "jsonl", tmp_path / "pages").read_text().splitlines()
     document = json.loads(line)
     assert "body" not in document

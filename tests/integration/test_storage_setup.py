@@ -25,7 +25,7 @@ from crawler.export.documents import Source
 from crawler.storage.archive.lookup import restore
 from crawler.storage.archive.move import Mover
 from crawler.storage.archive.place import Place
-from crawler.storage.documents import RawPage
+from crawler.storage.documents import RawPage, encode_pages
 from exporter.exposition import Exposition
 from exporter.mongo import MongoCollector, connect
 
@@ -160,7 +160,7 @@ def test_the_archivist_moves_pages_and_does_nothing_else(secured: SecuredMongo, 
         b"k" * 20, "https://a/", "https://a/", 200, [], b"body", [], "site", "c", datetime(2026, 1, 1, tzinfo=UTC)
     )
     with signed_in(secured, "worker", PASSWORDS["MONGO_WORKER_PASSWORD"]) as client:
-        client["crawl"]["raw_pages"].insert_one(RawBSONDocument(page.document().raw))
+        client["crawl"]["raw_pages"].insert_one(RawBSONDocument(encode_pages([page])[0].raw))
     place = Place(str(tmp_path / "archive"))
     with signed_in(secured, "archivist", PASSWORDS["MONGO_ARCHIVIST_PASSWORD"]) as client:
         pages = client["crawl"]["raw_pages"]

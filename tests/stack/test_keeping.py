@@ -11,13 +11,14 @@ pytestmark = pytest.mark.stack
 
 OLD_PAGES = """
 from datetime import UTC, datetime, timedelta
-from crawler.storage.documents import RawPage
+from crawler.storage.documents import RawPage, encode_pages
 import bson
 def old_page(number):
     at = datetime.now(UTC) - timedelta(days=31)
     url = f"https://old.example/{number}"
     return RawPage(number.to_bytes(20, "big"), url, url, 200, [], b"old", [], "old", "c", at)
-worker.crawl.raw_pages.insert_many([bson.decode(old_page(number).document().raw) for number in range(20)])
+pages = encode_pages([old_page(number) for number in range(20)])
+worker.crawl.raw_pages.insert_many([bson.decode(page.raw) for page in pages])
 print("null")
 """
 COUNT = 'print(json.dumps(worker.crawl.raw_pages.count_documents({"spider": "old"})))'

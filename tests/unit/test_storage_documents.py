@@ -25,10 +25,10 @@ from crawler.storage.documents import (
     RawPage,
     Source,
     body_of,
+    encode_pages,
     item_document,
     reject_document,
     reject_item,
-    reject_page,
 )
 from crawler.storage.places import Places
 
@@ -79,7 +79,7 @@ def decoded(document: Document) -> dict[str, Any]:
 
 
 def test_a_page_is_stored_as_it_came() -> None:
-    document = PAGE.document()
+    (document,) = encode_pages([PAGE])
     page = decoded(document)
     assert document.collection == "raw_pages"
     assert body_of(page) == PAGE.body
@@ -223,20 +223,27 @@ def test_what_cant_be_stored_is_described(item: object, reason: str) -> None:
     assert note.raw == reject_item(item, SOURCE, str(error.value)).raw
 
 
-def test_a_page_too_large_is_described() -> None:
-    large = msgspec.structs.replace(PAGE, body=os.urandom(17 << 20))
-    with pytest.raises(NotStorableError, match="MongoDB takes") as error:
-        large.document()
-    note = decoded(reject_page(large, str(error.value)))
-    assert note["_id"] == {"collection": "raw_pages", "key": b"fingerprint"}
-    assert note["url"] == PAGE.url
+def test_a_page_too_large_is_described_alone() -> None:
+    empty, large = (msgspec.structs.replace(PAGE, body=body) for body in (b"", os.urandom(17 << 20)))
+    first, note, last = encode_pages([PAGE, large, empty])
+    assert [body_of(decoded(document)) for document in (first, last)] == [PAGE.body, b""]
+    described = decoded(note)
+    assert described["_id"] == {"collection": "raw_pages", "key": b"fingerprint"}
+    assert described["url"] == PAGE.url
+    assert "MongoDB takes" in described["reason"]
+
+
+def test_nothing_but_empty_pages() -> None:
+    """The compressor alone would refuse them."""
+    empty = msgspec.structs.replace(PAGE, body=b"")
+    assert [body_of(decoded(document)) for document in encode_pages([empty, empty])] == [b"", b""]
 
 
 def test_a_document_that_the_server_refused_is_described() -> None:
     note = decoded(reject_document(item_document(Product("A-1"), SOURCE), "no"))
     assert note["_id"] == {"collection": "products", "key": "A-1"}
     assert "'sku': 'A-1'" in note["excerpt"]
-    assert decoded(reject_document(PAGE.document(), "no"))["url"] == PAGE.url
+    assert decoded(reject_document(encode_pages([PAGE])[0], "no"))["url"] == PAGE.url
 
 
 @pytest.mark.parametrize("name", ["", "a$b", "raw_pages", "rejects", "system.users", "x" * 200, "a\0", ".a", "a."])
