@@ -1,7 +1,7 @@
 """Pages, items and rejects as the documents that MongoDB gets; docs/storage.md describes their fields.
 
 What was accepted can't change any more, and BSON can hold it. A page, and an item that is large, are encoded at once; a
-small item stays a dict of plain values, as PyMongo encodes 500 of them in a third of the time that 500 calls take.
+small item stays a dict of plain values, as PyMongo encodes those of a batch in less time than a call for each takes.
 """
 
 import hashlib

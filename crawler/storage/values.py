@@ -26,7 +26,6 @@ MAX_VALUES = 2_000_000
 _INT64 = range(-(1 << 63), 1 << 63)
 _KEPT = frozenset({type(None), bool, float, bytes, ObjectId, Decimal128, Binary})
 
-
 #: Names and values; a dict where the names are known to be plain and free.
 Fields = Iterable[tuple[object, object]] | dict[str, Any]
 
