@@ -6,15 +6,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from bson import json_util
-from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
+from crawler.command import ProjectCommand
 from crawler.commands.moments import moment
 from crawler.commands.progress import Progress
 from crawler.commands.tables import table
-from crawler.config import Config
 from crawler.errors import ConfigError, SeedbedError
 from crawler.storage.archive.lookup import find, load, restore, summaries
 from crawler.storage.archive.move import Moved, Mover, Waiting
@@ -30,24 +28,15 @@ USAGE = """
 """
 
 
-class Command(ScrapyCommand):
+class Command(ProjectCommand):
     """Move old pages into WARC files, and back."""
 
-    requires_project = True
-    requires_crawler_process = False
-    default_settings = {"LOG_ENABLED": False}  # noqa: RUF012 - Scrapy's own attribute
-
-    def syntax(self) -> str:
-        """Return how it is called."""
-        return "[options]\n" + USAGE
-
-    def short_desc(self) -> str:
-        """Return what it does, in a line."""
-        return "Move old pages from MongoDB into WARC files; list, show and restore them"
+    usage = "[options]\n" + USAGE
+    summary = "Move old pages from MongoDB into WARC files; list, show and restore them"
+    told = (SeedbedError, OSError)
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Add what this command takes."""
-        super().add_options(parser)
         place = "the archive, a folder or an address such as s3://bucket/pages (ARCHIVE_URL, if not given)"
         parser.add_argument("--to", "--from", dest="place", metavar="URL", help=place)
         age = "a span (30d, 12h) or a date (2026-11-30); ARCHIVE_AFTER_DAYS, if not given"
@@ -60,9 +49,9 @@ class Command(ScrapyCommand):
         parser.add_argument("--show", dest="shown", metavar="KEY", help="give the newest archived body of a page")
         parser.add_argument("--output", metavar="FILE", help="where --show writes to, if not to standard output")
         parser.add_argument("--restore", dest="restored", metavar="KEY", nargs="+", help="put pages back into MongoDB")
-        parser.add_argument("--json", action="store_true", help="answer in JSON")
+        super().add_options(parser)
 
-    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+    def work(self, args: list[str], opts: argparse.Namespace) -> None:
         """Do it; the exit code is 1 when pages had to stay behind, 2 when it could not be done, 130 when stopped."""
         chosen = [opts.listing, opts.shown is not None, opts.restored is not None]
         if args or sum(chosen) > 1:
@@ -70,22 +59,18 @@ class Command(ScrapyCommand):
         if opts.file_bytes is not None and opts.file_bytes < 1:
             raise UsageError("--file-bytes: 1 or more is wanted")
         try:
-            self._config = Config.from_settings(self.settings) if self.settings else Config.from_environ()
+            self._config = self.config()
             place = Place(self._place(opts.place))
             if opts.listing:
                 self._list(place, opts)
             elif opts.shown is not None:
                 self._show(place, opts)
             elif opts.restored is not None:
-                self._restore(place, opts)
+                self._restore(place, opts.restored)
             else:
                 self._move(place, opts)
-        except (SeedbedError, OSError) as error:
-            print(f"seedbed: {error}", file=sys.stderr)
-            self.exitcode = 2
         except KeyboardInterrupt:
-            print("seedbed: stopped; files that were complete stay, and MongoDB has all other pages", file=sys.stderr)
-            self.exitcode = 130
+            self.fail("stopped; files that were complete stay, and MongoDB has all other pages", 130)
 
     def _place(self, given: str | None) -> str:
         if place := given or self._config.archive_url:
@@ -114,7 +99,7 @@ class Command(ScrapyCommand):
                 f"{name} is being written, or its writer died: then it can go, as MongoDB has its pages",
                 file=sys.stderr,
             )
-        self._answer(outcome, _said(outcome, place), opts)
+        self.answer(outcome, _said(outcome, place))
         self.exitcode = int(isinstance(outcome, Moved) and bool(outcome.unfit))
 
     def _list(self, place: Place, opts: argparse.Namespace) -> None:
@@ -125,7 +110,7 @@ class Command(ScrapyCommand):
                 for one in versions
             ]
             text = table(("fingerprint", "crawled", "bytes", "file"), rows) if rows else "Not in the archive."
-            self._answer(versions, text, opts)
+            self.answer(versions, text)
             self.exitcode = 0 if versions else 1
             return
         files = list(summaries(place))
@@ -133,13 +118,12 @@ class Command(ScrapyCommand):
             (one.file, one.pages, one.size_bytes, f"{one.oldest:%Y-%m-%d}", f"{one.newest:%Y-%m-%d}") for one in files
         ]
         header = ("file", "pages", "bytes", "oldest", "newest")
-        self._answer(files, table(header, rows) if rows else f"Nothing is archived at {place.url}.", opts)
+        self.answer(files, table(header, rows) if rows else f"Nothing is archived at {place.url}.")
 
     def _show(self, place: Place, opts: argparse.Namespace) -> None:
         versions = find(place, opts.shown)
         if not versions:
-            print(f"seedbed: {opts.shown}: not in the archive at {place.url}", file=sys.stderr)
-            self.exitcode = 1
+            self.fail(f"{opts.shown}: not in the archive at {place.url}", 1)
             return
         page = load(place, versions[0])
         if opts.output:
@@ -152,17 +136,14 @@ class Command(ScrapyCommand):
             sys.stdout.buffer.write(page.body)
             sys.stdout.buffer.flush()
 
-    def _restore(self, place: Place, opts: argparse.Namespace) -> None:
+    def _restore(self, place: Place, keys: list[str]) -> None:
         with opened(self._config) as database:
-            done = restore(place, opts.restored, database[RAW_PAGES])
-        self._answer(done, f"{done.put_back:,} pages put back; {done.there:,} were there already.", opts)
+            done = restore(place, keys, database[RAW_PAGES])
+        self.answer(done, f"{done.put_back:,} pages put back; {done.there:,} were there already.")
 
     @property
     def _age(self) -> timedelta:
         return timedelta(days=self._config.archive_after_days)
-
-    def _answer(self, outcome: object, text: str, opts: argparse.Namespace) -> None:
-        print(msgspec.json.encode(outcome).decode() if opts.json else text)
 
 
 def _said(outcome: Waiting | Moved, place: Place) -> str:

@@ -5,10 +5,9 @@ import os
 import sys
 from datetime import UTC, datetime
 
-import msgspec
-from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
+from crawler.command import ProjectCommand
 from crawler.commands.moments import moment
 from crawler.commands.progress import Progress
 from crawler.commands.tables import table
@@ -19,24 +18,15 @@ from crawler.export.run import FORMATS, STDOUT, Exported, export
 from crawler.storage.opened import opened
 
 
-class Command(ScrapyCommand):
+class Command(ProjectCommand):
     """Write a collection to a file, or to the standard output."""
 
-    requires_project = True
-    requires_crawler_process = False
-    default_settings = {"LOG_ENABLED": False}  # noqa: RUF012 - Scrapy's own attribute
-
-    def syntax(self) -> str:
-        """Return how it is called."""
-        return "COLLECTION [options]  |  --list"
-
-    def short_desc(self) -> str:
-        """Return what it does, in a line."""
-        return "Write a collection of items (or raw_pages) as JSON Lines, CSV or Parquet"
+    usage = "COLLECTION [options]  |  --list"
+    summary = "Write a collection of items (or raw_pages) as JSON Lines, CSV or Parquet"
+    told = (SeedbedError, OSError)
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Add what this command takes."""
-        super().add_options(parser)
         parser.add_argument("--format", choices=FORMATS, default="jsonl", help="jsonl, if not given")
         when = "a date (2026-11-30, 2026-11-30T12:00Z) or a span before now (7d, 12h)"
         parser.add_argument("--since", metavar="WHEN", help=f"what was updated at or after {when}")
@@ -44,29 +34,25 @@ class Command(ScrapyCommand):
         parser.add_argument("--fields", metavar="A,B,C", help="these fields alone, in this order")
         parser.add_argument("--output", metavar="FILE", default=STDOUT, help="standard output (-), if not given")
         parser.add_argument("--list", dest="listing", action="store_true", help="name the collections, and count")
-        parser.add_argument("--json", action="store_true", help="answer in JSON")
+        super().add_options(parser)
 
-    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+    def work(self, args: list[str], opts: argparse.Namespace) -> None:
         """Export; the exit code is 1 when the reader had enough, 2 when it could not be done, 130 when stopped."""
         if len(args) != (0 if opts.listing else 1):
             raise UsageError("name one collection, or --list")
         if opts.output == STDOUT and opts.format == "parquet" and sys.stdout.isatty():
             raise UsageError("Parquet is not for a terminal: --output FILE")
         try:
-            config = Config.from_settings(self.settings) if self.settings else Config.from_environ()
+            config = self.config()
             if opts.listing:
-                self._list(config, opts)
+                self._list(config)
             else:
                 self._export(config, args[0], opts)
         except BrokenPipeError:  # whoever reads has enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             self.exitcode = 1
-        except (SeedbedError, OSError) as error:
-            print(f"seedbed: {error}", file=sys.stderr)
-            self.exitcode = 2
         except KeyboardInterrupt:
-            print("seedbed: stopped; no file was written", file=sys.stderr)
-            self.exitcode = 130
+            self.fail("stopped; no file was written", 130)
 
     def _export(self, config: Config, name: str, opts: argparse.Namespace) -> None:
         now = datetime.now(UTC)
@@ -81,17 +67,15 @@ class Command(ScrapyCommand):
             done = export(name, source, opts.format, opts.output, lambda what, count: progress.tell(count, what))
         # What is exported may be on the standard output; what is said of it is not to be among it.
         to = sys.stderr if opts.output == STDOUT else sys.stdout
-        print(msgspec.json.encode(done).decode() if opts.json else _said(done), file=to)
+        self.answer(done, _said(done), to)
         if done.documents and done.absent:
             print(f"seedbed: --fields: no document has {', '.join(done.absent)}", file=sys.stderr)
 
-    def _list(self, config: Config, opts: argparse.Namespace) -> None:
+    def _list(self, config: Config) -> None:
         with opened(config) as database:
             counts = {name: database[name].estimated_document_count() for name in collections(database)}
-        if opts.json:
-            print(msgspec.json.encode(counts).decode())
-        else:
-            print(table(("collection", "documents"), list(counts.items())) if counts else "Nothing is stored yet.")
+        header = ("collection", "documents")
+        self.answer(counts, table(header, counts.items()) if counts else "Nothing is stored yet.")
 
 
 def _fields(text: str) -> tuple[str, ...]:

@@ -7,14 +7,12 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 import msgspec
-from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
+from crawler.command import ProjectCommand
 from crawler.commands.loading import Loaded
 from crawler.commands.naming import keys_of
 from crawler.commands.tables import duration, table
-from crawler.config import Config
-from crawler.errors import SeedbedError
 from crawler.frontier.client import Clients
 from crawler.frontier.controls import Controls, spiders
 from crawler.frontier.keys import Keys
@@ -35,30 +33,20 @@ USAGE = """
 """
 
 
-class Command(ScrapyCommand):
+class Command(ProjectCommand):
     """Look at the frontier and steer it."""
 
-    requires_project = True
-    requires_crawler_process = False
-    default_settings = {"LOG_ENABLED": False}  # noqa: RUF012 - Scrapy's own attribute
-
-    def syntax(self) -> str:
-        """Return how it is called."""
-        return "ACTION [SPIDER] [...] [options]\n" + USAGE
-
-    def short_desc(self) -> str:
-        """Return what it does, in a line."""
-        return "Look at what is queued, leased, done and dead; pause, slow, block, clear"
+    usage = "ACTION [SPIDER] [...] [options]\n" + USAGE
+    summary = "Look at what is queued, leased, done and dead; pause, slow, block, clear"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Add what this command takes."""
-        super().add_options(parser)
         parser.add_argument("-n", "--count", type=int, default=20, help="how many seeds to show (default: 20)")
         parser.add_argument("--watch", action="store_true", help="show the status every 2 s, with rates, until Ctrl-C")
         parser.add_argument("--forget", action="store_true", help="with clear: forget what was seen, too")
-        parser.add_argument("--json", action="store_true", help="answer in JSON")
+        super().add_options(parser)
 
-    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+    def work(self, args: list[str], opts: argparse.Namespace) -> None:
         """Run one action; the exit code is 1 when there was nothing to do, 2 when it could not be done."""
         if not args:
             raise UsageError("name an action")
@@ -80,14 +68,9 @@ class Command(ScrapyCommand):
         if action != "status" and not rest:
             raise UsageError(f"{action}: for which spider?")
         try:
-            config = Config.from_settings(self.settings) if self.settings else Config.from_environ()
-            self._config, self._json = config, opts.json
-            with Clients(config) as clients:
-                self._clients = clients
+            self._config = self.config()
+            with Clients(self._config) as self._clients:
                 actions[action](rest, opts)
-        except SeedbedError as error:
-            print(f"seedbed: {error}", file=sys.stderr)
-            self.exitcode = 2
         except KeyboardInterrupt:
             self.exitcode = 0
 
@@ -114,10 +97,8 @@ class Command(ScrapyCommand):
 
     def _peek(self, args: list[str], opts: argparse.Namespace) -> None:
         found = self._controls(args).peek(opts.count)
-        if self._json:
-            print(msgspec.json.encode([{"priority": priority, "seed": seed} for priority, seed in found]).decode())
-        else:
-            print(table(("priority", "seed"), found) if found else "Nothing is queued.")
+        outcome = [{"priority": priority, "seed": seed} for priority, seed in found]
+        self.answer(outcome, table(("priority", "seed"), found) if found else "Nothing is queued.")
 
     # -- steering
 
@@ -168,13 +149,9 @@ class Command(ScrapyCommand):
             self._revive(controls, args[1], args[2:])
             return
         dead = sorted(controls.dead(), key=lambda seed: seed.number)
-        if self._json:
-            print(msgspec.json.encode(dead).decode())
-        elif not dead:
-            print("No seed was set aside.")
-        else:
-            rows = [(f"{s.number}", _clock(s.died_ms), s.deaths, s.reason, s.seed) for s in dead]
-            print(table(("number", "since", "deaths", "reason", "seed"), rows))
+        rows = [(f"{s.number}", _clock(s.died_ms), s.deaths, s.reason, s.seed) for s in dead]
+        header = ("number", "since", "deaths", "reason", "seed")
+        self.answer(dead, table(header, rows) if dead else "No seed was set aside.")
 
     def _revive(self, controls: Controls, action: str, names: Sequence[str]) -> None:
         if action not in {"retry", "drop"} or not names:
@@ -207,10 +184,8 @@ class Command(ScrapyCommand):
 
     def _tell(self, done: str, not_done: str = "") -> None:
         """Say what was done, or (if that is empty) why nothing was."""
-        if self._json:
-            print(msgspec.json.encode({"done": bool(done), "message": done or not_done}).decode())
-        else:
-            print(done or not_done, file=sys.stdout if done else sys.stderr)
+        said = done or not_done
+        self.answer({"done": bool(done), "message": said}, said, None if done or self._json else sys.stderr)
         self.exitcode = 0 if done else 1
 
 

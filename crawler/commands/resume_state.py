@@ -4,65 +4,43 @@ import argparse
 import sys
 from typing import Any
 
-import msgspec
-from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
+from crawler.command import ProjectCommand
 from crawler.commands.naming import keys_of
 from crawler.commands.tables import table
-from crawler.config import Config
-from crawler.errors import SeedbedError
 from crawler.frontier.client import Clients, translated
 from crawler.frontier.keys import Keys
 from crawler.resume import Progress
 
 
-class Command(ScrapyCommand):
+class Command(ProjectCommand):
     """Look at a spider's resume states, and forget them."""
 
-    requires_project = True
-    requires_crawler_process = False
-    default_settings = {"LOG_ENABLED": False}  # noqa: RUF012 - Scrapy's own attribute
-
-    def syntax(self) -> str:
-        """Return how it is called."""
-        return "SPIDER [SITE…] [--forget]"
-
-    def short_desc(self) -> str:
-        """Return what it does, in a line."""
-        return "How far a spider has come in the lists of sites; --forget: it begins them anew"
+    usage = "SPIDER [SITE…] [--forget]"
+    summary = "How far a spider has come in the lists of sites; --forget: it begins them anew"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Add what this command takes."""
-        super().add_options(parser)
         parser.add_argument("--forget", action="store_true", help="forget the named sites, or all of the spider")
-        parser.add_argument("--json", action="store_true", help="answer in JSON")
+        super().add_options(parser)
 
-    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+    def work(self, args: list[str], opts: argparse.Namespace) -> None:
         """List or forget; the exit code is 1 when there is nothing, 2 when it could not be done."""
         if not args:
             raise UsageError("name a spider")
         spider, *sites = args
-        try:
-            config = Config.from_settings(self.settings) if self.settings else Config.from_environ()
-            with Clients(config) as clients, translated(clients.where):
-                keys = keys_of(spider, config, self.settings, clients)
-                found = _states(clients(keys.resumes), keys, sites)
-                if opts.forget:
-                    _forget(clients(keys.resumes), keys, list(found))
-        except SeedbedError as error:
-            print(f"seedbed: {error}", file=sys.stderr)
-            self.exitcode = 2
-            return
+        config = self.config()
+        with Clients(config) as clients, translated(clients.where):
+            keys = keys_of(spider, config, self.settings, clients)
+            found = _states(clients(keys.resumes), keys, sites)
+            if opts.forget:
+                _forget(clients(keys.resumes), keys, list(found))
         self.exitcode = 0 if found else 1
-        if opts.json:
-            print(msgspec.json.encode(found).decode())
-        elif not found:
+        if not found and not opts.json:
             print(f"{spider} keeps no resume state{' of these sites' if sites else ''}.", file=sys.stderr)
-        elif opts.forget:
-            print(f"Forgotten: {', '.join(found)}.")
         else:
-            print(_table(found))
+            self.answer(found, f"Forgotten: {', '.join(found)}." if opts.forget else _table(found))
 
 
 def _states(client: Any, keys: Keys, wanted: list[str]) -> dict[str, Progress]:

@@ -11,12 +11,11 @@ from itertools import chain
 from pathlib import Path
 from typing import IO
 
-import msgspec
 from scrapy import Request, Spider
-from scrapy.commands import ScrapyCommand
 from scrapy.exceptions import UsageError
 
 from crawler import seeds
+from crawler.command import ProjectCommand
 from crawler.commands.loading import Loaded
 from crawler.config import Config
 from crawler.errors import SeedbedError, SeedError
@@ -52,42 +51,28 @@ class Outcome:
         return text + (f"; {self.left_out} left out: the queue is full (FRONTIER_MAX_SEEDS)" if self.left_out else "")
 
 
-class Command(ScrapyCommand):
+class Command(ProjectCommand):
     """Put seeds into the frontier of a spider."""
 
-    requires_project = True
-    requires_crawler_process = False
-    default_settings = {"LOG_ENABLED": False}  # noqa: RUF012 - Scrapy's own attribute
-
-    def syntax(self) -> str:
-        """Return how it is called."""
-        return "<spider> [URL ...] [-f FILE]"
-
-    def short_desc(self) -> str:
-        """Return what it does, in a line."""
-        return "Put seeds (URLs, JSON objects, callback--url) into a spider's frontier"
+    usage = "<spider> [URL ...] [-f FILE]"
+    summary = "Put seeds (URLs, JSON objects, callback--url) into a spider's frontier"
+    told = (SeedbedError, OSError)
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Add what this command takes."""
-        super().add_options(parser)
         parser.add_argument("-f", "--file", metavar="FILE", help="a seed a line; - reads standard input")
         parser.add_argument("--dont-filter", action="store_true", help="take seeds that were seen already, too")
         parser.add_argument("--fresh", action="store_true", help="first remove what is queued and forget what was seen")
-        parser.add_argument("--json", action="store_true", help="answer in JSON")
+        super().add_options(parser)
 
-    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+    def work(self, args: list[str], opts: argparse.Namespace) -> None:
         """Push the seeds; the exit code is 1 when any was refused or left out, 2 when there is no frontier."""
         if not args or (len(args) == 1 and not opts.file):
             raise UsageError("name the spider, and at least one URL or -f FILE")
-        try:
-            outcome = self._seed(args[0], args[1:], opts)
-        except (SeedbedError, OSError) as error:
-            print(f"seedbed: {error}", file=sys.stderr)
-            self.exitcode = 2
-            return
+        outcome = self._seed(args[0], args[1:], opts)
         for reason in outcome.refused:
             print(f"refused: {reason}", file=sys.stderr)
-        print(msgspec.json.encode(outcome).decode() if opts.json else outcome)
+        self.answer(outcome, outcome)
         self.exitcode = int(bool(outcome.refused or outcome.left_out))
 
     def _seed(self, name: str, entries: list[str], opts: argparse.Namespace) -> Outcome:

@@ -1,7 +1,8 @@
-"""What several commands share: points in time, and how far they have come."""
+"""What several commands share: how they end, points in time, and how far they have come."""
 
 from __future__ import annotations
 
+import argparse
 import io
 import sys
 from collections.abc import Iterator
@@ -11,11 +12,45 @@ from typing import Any
 
 import pytest
 
+from crawler.command import ProjectCommand
 from crawler.commands import progress
 from crawler.commands.moments import moment
 from crawler.commands.progress import Progress
+from crawler.errors import SeedbedError
 
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
+
+
+class Counting(ProjectCommand):
+    """A command that counts to two, or fails."""
+
+    usage = summary = ""
+    failure: Exception | None = None
+
+    def work(self, args: list[str], opts: argparse.Namespace) -> None:
+        if self.failure:
+            raise self.failure
+        self.answer([1, 2], "one, two")
+
+
+@pytest.mark.parametrize(("is_json", "answer"), [(False, "one, two\n"), (True, "[1,2]\n")])
+def test_an_answer_is_text_or_json(capsys: pytest.CaptureFixture[str], is_json: bool, answer: str) -> None:
+    command = Counting()
+    command.run([], argparse.Namespace(json=is_json))
+    assert (command.exitcode, capsys.readouterr()) == (0, (answer, ""))
+
+
+def test_an_error_is_told_in_words_and_a_defect_is_not(capsys: pytest.CaptureFixture[str]) -> None:
+    command = Counting()
+    command.failure = SeedbedError("no such number")
+    command.run([], argparse.Namespace(json=True))
+    assert (command.exitcode, capsys.readouterr()) == (2, ("", "seedbed: no such number\n"))
+    command.failure = OSError("no such file")
+    with pytest.raises(OSError, match="no such file"):
+        command.run([], argparse.Namespace(json=True))
+    command.told = (SeedbedError, OSError)
+    command.run([], argparse.Namespace(json=True))
+    assert capsys.readouterr().err == "seedbed: no such file\n"
 
 
 @pytest.mark.parametrize(
