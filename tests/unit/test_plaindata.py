@@ -134,7 +134,6 @@ def endless() -> list[Any]:
         (["red", Liar("red")], "which differs from the str that it would be stored as", (1,)),
         ([datetime(2024, 1, 1, fold=1, tzinfo=Shifting())], "which has no fixed offset", (0,)),
     ],
-    ids=repr,
 )
 def test_foreign_values_are_refused_with_their_place(value: Any, what: str, path: tuple[Any, ...]) -> None:
     with pytest.raises(ForeignValueError) as caught:
