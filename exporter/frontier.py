@@ -1,15 +1,11 @@
 """Read every spider's frontier in one conversation with Redis, and show where its seeds are and who works on them."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
-
-from redis.exceptions import NoScriptError, ResponseError
+from collections.abc import Mapping
 
 from crawler.errors import FrontierDownError, FrontierError
 from crawler.frontier.calls import read_status, status_call
 from crawler.frontier.keys import SPIDERS, Keys
 from crawler.frontier.status import Status
-from crawler.frontier.verbs import verb
 from exporter import names
 from exporter.exposition import Exposition
 from exporter.line import Line, Question
@@ -17,15 +13,11 @@ from exporter.names import Band, WorkerState
 
 
 class Frontiers:
-    """Hold a snapshot of every spider's frontier, each atomic in itself.
-
-    Its account may be read-only: it calls the `status` verb as a read-only script where the server has such (Redis 7).
-    """
+    """Hold a snapshot of every spider's frontier, each atomic in itself."""
 
     def __init__(self, line: Line) -> None:
         self.line = line
         self._statuses: dict[str, Status] | None = None
-        self._read_only = "_RO"
 
     @property
     def is_up(self) -> bool:
@@ -47,33 +39,12 @@ class Frontiers:
         self._statuses = None
         [members] = self.line.ask([Question.of("SMEMBERS", SPIDERS)])
         tags = sorted(tag.decode() for tag in members)
-        answers = dict(zip(tags, self._call([Keys(tag) for tag in tags]), strict=True))
+        answers = dict(zip(tags, self.line.try_to_run([status_call(Keys(tag)) for tag in tags]), strict=True))
         refused = {tag: answer for tag, answer in answers.items() if isinstance(answer, Exception)}
         self._statuses = {tag: read_status(answer) for tag, answer in answers.items() if tag not in refused}
         if refused:
             tag, error = next(iter(refused.items()))
             raise FrontierError(f"the frontier of {tag} can't be read ({len(refused)} such): {error}")
-
-    def _call(self, spiders: Sequence[Keys]) -> list[Any]:
-        answers = self.line.try_to_ask(list(self._calls("EVALSHA", verb("status").sha, spiders)))
-        if any(isinstance(answer, NoScriptError) for answer in answers):
-            # EVAL makes the script known as LOAD does, and needs no further right. One spider of each server will do.
-            some = {self.line.server_of(keys.meta): keys for keys in spiders}.values()
-            self.line.try_to_ask(list(self._calls("EVAL", verb("status").text, some)))
-            return self.line.try_to_ask(list(self._calls("EVALSHA", verb("status").sha, spiders)))
-        if self._read_only and any(_is_unknown_command(answer) for answer in answers):
-            self._read_only = ""
-            return self._call(spiders)
-        return answers
-
-    def _calls(self, command: str, script: str, spiders: Iterable[Keys]) -> Iterator[Question]:
-        for keys in spiders:
-            _, key_names, arguments = status_call(keys)
-            yield Question(keys.meta, [command + self._read_only, script, len(key_names), *key_names, *arguments])
-
-
-def _is_unknown_command(answer: object) -> bool:
-    return isinstance(answer, ResponseError) and "unknown command" in str(answer).lower()
 
 
 class FrontierCollector:
