@@ -53,8 +53,9 @@ COMPLETE = _gauge(
 
 OLDEST = _gauge(
     "frontier_oldest_seed_timestamp_seconds",
-    "When the seed came that is next in its priority, or one of the 256 behind it, by band; host: of ten hosts drawn "
-    "by lot. Sampled, and kept for 10 s or longer among many spiders. No series: none is there that says when it came.",
+    "When the seed came that is next in its priority, or one of the 256 behind it (fewer where seeds are large), by "
+    "band; host: of ten hosts drawn by lot. Sampled, and kept for 10 s or longer among many spiders. No series: none "
+    "is there that says when it came.",
     "spider",
     "band",
 )

@@ -124,6 +124,11 @@ def status_call(keys: Keys) -> Call:
     return Call("status", names, [keys.base])
 
 
+def oldest_call(seeds_list: str, seeds: int, size_bytes: int) -> Call:
+    """Return the call that looks for a stamp in the first *seeds* of a list, as far as about *size_bytes*."""
+    return Call("oldest", [seeds_list], [seeds, size_bytes])
+
+
 def read_status(reply: bytes) -> Status:
     """Return what the `status` verb answered."""
     return msgspec.json.decode(reply, type=Status)

@@ -2,13 +2,7 @@
 
 import re
 
-_match = re.compile(rb"\x04([0-9a-f]{11})").match
-
-
-def stamp_ms(queued: bytes) -> int | None:
-    """Return when a queued seed came, in milliseconds of server time; None where it does not say."""
-    found = _match(queued)
-    return int(found[1], 16) if found else None
+_match = re.compile(rb"\x04[0-9a-f]{11}").match
 
 
 def unstamped(queued: bytes) -> bytes:

@@ -23,6 +23,7 @@ PARTS = {
     "take": ("_lease",),
     "drop": (),
     "waiting": (),
+    "oldest": ("_lease",),
     "bury": ("_lease",),
     "find": (),
     "unset": (),

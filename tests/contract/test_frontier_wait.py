@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from crawler.frontier.calls import oldest_call
 from crawler.frontier.controls import Controls
 from crawler.frontier.messages import Ack, Answer, Turn
-from crawler.frontier.stamp import stamp_ms, unstamped
+from crawler.frontier.stamp import unstamped
+from crawler.frontier.verbs import verb
 from tests.fleet import Fleet, MakeFleet, links, seed
 
 pytestmark = pytest.mark.every_redis
@@ -17,6 +19,17 @@ ONE_IN = 128
 
 def queued(fleet: Fleet, priority: int = 0) -> list[bytes]:
     found: list[bytes] = fleet.redis.lrange(fleet.keys.inbox(priority), 0, -1)
+    return found
+
+
+def stamp_ms(queued: bytes) -> int | None:
+    return int(queued[1:12], 16) if unstamped(queued) != queued else None
+
+
+def oldest(fleet: Fleet, seeds: int = 256, size_bytes: int = 10**9) -> int | None:
+    """Return what the exporter would see of the inbox of priority 0."""
+    _, names, args = oldest_call(fleet.keys.inbox(0), seeds, size_bytes)
+    found: int | None = fleet.redis.eval(verb("oldest").text, len(names), *names, *args)
     return found
 
 
@@ -141,10 +154,32 @@ async def test_what_only_begins_like_a_stamp_is_handed_out_as_it_is(fleet: Fleet
     fleet.redis.hincrby(
         fleet.keys.meta, "accepted", len(foreign)
     )  # so that the books, which know nothing of them, balance
-    assert [stamp_ms(one) for one in foreign] == [None] * 3
+    assert [unstamped(one) for one in foreign] == foreign
     answer = await fleet.pop(worker)
     assert [lease.seed for lease in answer.leases] == [seed("http://h/a"), *foreign]
     assert len(answer.waits_ms) == 1
     await worker.exchange(acks=[Ack(lease.token, "unreadable") for lease in answer.leases[1:]])
     controls = Controls(fleet.redis, fleet.keys, "Redis")
     assert sorted(dead.seed.encode() for dead in controls.dead()) == sorted(foreign)
+
+
+@pytest.mark.parametrize("size_bytes", [30, 200, 10_000], ids="seeds of {} bytes".format)
+async def test_the_first_stamp_of_a_list_is_found_wherever_it_is(fleet: Fleet, size_bytes: int) -> None:
+    bare = [f"--http://h/{n}/".encode().ljust(size_bytes, b"x") for n in range(150)]
+    assert oldest(fleet) is None
+    for place in (149, 117, 64, 1):
+        earlier, later = (b"\x04%011x" % ms + bare[place] for ms in (1_600_000_000_000, 1_700_000_000_123))
+        fleet.redis.delete(fleet.keys.inbox(0))
+        fleet.redis.rpush(fleet.keys.inbox(0), *bare[:place], later, *bare[place:], earlier)
+        assert oldest(fleet) == 1_700_000_000_123
+        assert oldest(fleet, seeds=place + 1) == 1_700_000_000_123
+        assert oldest(fleet, seeds=place) is None
+    fleet.redis.delete(fleet.keys.inbox(0))
+    fleet.redis.rpush(fleet.keys.inbox(0), "", b"\x04", b"\x04no stamp", *bare)
+    assert oldest(fleet) is None
+
+
+async def test_no_more_of_a_list_is_looked_at_than_so_many_bytes(fleet: Fleet) -> None:
+    fleet.redis.rpush(fleet.keys.inbox(0), *[b"x" * 10_000] * 20, b"\x04%011x" % 1_700_000_000_123)
+    assert oldest(fleet, size_bytes=150_000) is None
+    assert oldest(fleet, size_bytes=250_000) == 1_700_000_000_123

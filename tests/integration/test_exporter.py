@@ -22,6 +22,7 @@ from bench.servers import EmbeddedMongo, EmbeddedRedis
 from crawler.config import Config
 from crawler.frontier.dedup import LUA as DEDUP
 from crawler.frontier.keys import SPIDERS, Keys
+from exporter import oldest
 from exporter.__main__ import exporting
 from exporter.scrape import Exporter
 
@@ -107,6 +108,36 @@ def test_the_oldest_seed_of_each_band_is_told_by_its_stamp(redis: Redis, exporte
     # What waits there does not say since when.
     assert (name, frozenset({("spider", "shop"), ("band", "normal")})) not in samples
     assert exporter.failures == {}
+
+
+@pytest.mark.every_redis
+def test_the_oldest_of_large_seeds_is_found_without_their_transfer(redis: Redis, exporter: Exporter) -> None:
+    for spider in ("a", "b"):
+        keys = fill(redis, spider)
+        for level in range(10, 20):
+            seeds = [f"--http://host/{level}/{n}/".ljust(10_000, "x") for n in range(30)]
+            redis.rpush(keys.inbox(level), *seeds, b"\x04%011x--http://host/a" % (1_700_000_000_000 + level))
+            redis.zadd(keys.priorities, {str(level): level})
+    before_bytes = redis.info("stats")["total_net_output_bytes"]
+    samples = scrape(exporter)
+    sent_bytes = redis.info("stats")["total_net_output_bytes"] - before_bytes
+    for spider in ("a", "b"):
+        name = "crawler_frontier_oldest_seed_timestamp_seconds"
+        assert value(samples, name, spider=spider, band="high") == 1_700_000_000.010
+    # To all collectors, and the answer to INFO; the lists hold 6 MB.
+    assert sent_bytes < 10_000
+
+
+@pytest.mark.parametrize(("looked_at_bytes", "is_found"), [(400_000, False), (2_000_000, True)])
+def test_the_lists_share_what_may_be_looked_at(
+    redis: Redis, exporter: Exporter, looked_at_bytes: int, is_found: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(oldest, "LOOKED_AT_BYTES", looked_at_bytes)
+    keys = fill(redis, "shop")  # three lists, and this one: the stamp is behind 300 KB
+    redis.rpush(keys.inbox(7), *["-" * 10_000] * 30, b"\x04%011x--http://host/a" % 1_700_000_000_000)
+    redis.zadd(keys.priorities, {"7": 7})
+    shown = ("crawler_frontier_oldest_seed_timestamp_seconds", frozenset({("spider", "shop"), ("band", "high")}))
+    assert (shown in scrape(exporter)) == is_found
 
 
 def test_limits_blocked_hosts_and_the_largest_key_are_told(redis: Redis, exporter: Exporter) -> None:

@@ -135,8 +135,9 @@ def test_a_worker_may_call_what_the_frontier_calls_and_nothing_else() -> None:
     assert accounts()["worker"] - CONNECTION == frontier() | {"evalsha"}
 
 
-def test_the_exporter_may_call_what_the_status_script_calls() -> None:
-    assert called(ROOT / "crawler/frontier/status.lua") - accounts()["exporter"] == set()
+def test_the_exporter_may_call_what_its_scripts_call() -> None:
+    scripts = [ROOT / f"crawler/frontier/{name}.lua" for name in ("status", "oldest")]
+    assert called(*scripts) - accounts()["exporter"] == set()
 
 
 def test_the_drop_in_parts_may_call_what_they_call() -> None:
