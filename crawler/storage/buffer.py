@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextvars import Context
 from typing import Generic, Protocol, TypeVar
 
+from crawler.tasks import end
+
 
 class Sized(Protocol):
     """Some document."""
@@ -119,10 +121,7 @@ class Buffer(Generic[Entry]):
             self._close_batch()
         if durable := self.durable:
             await asyncio.wait([durable], timeout=timeout_s)
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        await end(self._tasks)
         return self.documents
 
     def _close_batch(self) -> None:

@@ -14,6 +14,7 @@ from crawler.storage.destination import Destination
 from crawler.storage.replay import Replay
 from crawler.storage.spool import Spool
 from crawler.storage.writer import Writer
+from crawler.tasks import end
 
 logger = logging.getLogger(__name__)
 
@@ -93,8 +94,7 @@ class Store:
         if self._replay is not None and self._replaying is not None and self.spool is not None:
             left_s = until_s - loop.time() if wholly or not self.is_away else 0
             await self._replay.drain(left_s, wholly=wholly)
-            self._replaying.cancel()
-            await asyncio.wait([self._replaying])
+            await end([self._replaying])
             await self.spool.close()
             if self.spool.documents:
                 logger.warning(

@@ -196,6 +196,27 @@ async def test_drain_gives_up_in_time_and_leaves_no_task() -> None:
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
+async def test_drain_ends_what_loses_a_cancellation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the client of Redis does in Python 3.11: the worker could not be stopped while a list was full."""
+    monkeypatch.setattr("crawler.tasks.AGAIN_S", 0.01)
+    lost: list[str] = []
+
+    async def write(_: Sequence[Entry]) -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            lost.append("once")
+        await asyncio.Event().wait()
+
+    buffer = Buffer[Entry](
+        write, _unexpected, batch_docs=1, batch_bytes=1 << 20, flush_s=3600, limit_bytes=1 << 20, in_flight=1
+    )
+    buffer.put(document(0))
+    assert await buffer.drain(0.01) == 1
+    assert lost == ["once"]
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
 async def test_a_failure_is_told_and_never_counts_as_durable() -> None:
     writer = Writer()
     failures: list[BaseException] = []
