@@ -1,4 +1,4 @@
-"""Where documents are to be in the end: MongoDB. Each batch is tried once, and what that says of MongoDB is kept.
+"""Where documents are to be in the end: MongoDB. Each batch is tried, and what that says of MongoDB is kept.
 
 Insert first, since most documents are new and an insert costs a third of an upsert; what the index on `_id` refuses is
 merged by an update. A document that MongoDB refuses for what it is goes to the collection of rejects, alone. Everything
@@ -11,7 +11,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from pymongo.errors import BulkWriteError, OperationFailure, PyMongoError
+from bson.errors import BSONError
+from pymongo.errors import BulkWriteError, OperationFailure, PyMongoError, ServerSelectionTimeoutError
 
 from crawler.config import Config
 from crawler.storage.client import open_database, reason
@@ -29,8 +30,8 @@ _DUPLICATE_KEY = 11000
 _PASSING = frozenset(
     {
         *(6, 7, 89, 9001),  # the network
-        *(91, 189, 10058, 10107, 11600, 11601, 11602, 13435, 13436),  # no primary
-        *(24, 46, 50, 64, 112, 202, 262),  # locks and time limits
+        *(91, 133, 134, 189, 10058, 10107, 11600, 11601, 11602, 13435, 13436),  # no primary
+        *(24, 46, 50, 64, 90, 112, 202, 262, 365, 462),  # locks, time limits, too much to do
         *(11, 13, 18, 33, 391),  # the account
         *(8000, 14031),  # the disk, the quota
     }
@@ -46,8 +47,8 @@ class Destination:
     """
 
     def __init__(self, config: Config, count: Callable[[str, float], Any]) -> None:
-        # What fails is repeated here, from the spool too. What the driver might repeat once, the server would keep
-        # books of: a sixth of its work.
+        # What fails is repeated here. What the driver might repeat once, the server would keep books of: a sixth of its
+        # work.
         self.database = open_database(config, retryWrites=False)
         self._count = count
         self._away_since: float | None = None
@@ -60,10 +61,18 @@ class Destination:
     async def store(self, collection: str, documents: Sequence[Document]) -> None:
         """Return when each document is durable there, or set aside in the collection of rejects.
 
-        Raises PyMongoError when all of them are to be written again later.
+        What is broken off is tried once more, if MongoDB was there before: the line was dropped, or there will be
+        another primary within STORE_CONNECT_S. Raises PyMongoError when all of them are to be written again later.
         """
         try:
-            refused = await self._store(collection, documents)
+            try:
+                refused = await self._store(collection, documents)
+            except ServerSelectionTimeoutError:
+                raise
+            except PyMongoError:
+                if self.is_away:
+                    raise
+                refused = await self._store(collection, documents)
             # That MongoDB takes the note shows that it was the document's fault.
             await self._set_aside(refused)
         except PyMongoError as error:
@@ -97,10 +106,13 @@ class Destination:
         try:
             return await self._insert_or_merge(collection, documents)
         except OperationFailure as error:
-            if isinstance(error, BulkWriteError) or error.code in _PASSING or _passes(error):
+            if isinstance(error, BulkWriteError) or error.code in _PASSING or error.timeout:
                 raise
             if len(documents) == 1:
                 return [(documents[0], reason(error))]
+        except (BSONError, OverflowError) as error:  # what was taken can be encoded, but who knows
+            if len(documents) == 1:
+                return [(documents[0], f"{type(error).__name__}: {error}")]
         # The server takes the whole command for wrong: whose fault it is shows one by one.
         return [refusal for document in documents for refusal in await self._store(collection, [document])]
 
@@ -144,7 +156,3 @@ def _sort_out(error: BulkWriteError, documents: Sequence[Document]) -> tuple[lis
         else:
             refused.append((document, failure["errmsg"]))
     return existing, refused
-
-
-def _passes(error: PyMongoError) -> bool:
-    return error.has_error_label("RetryableWriteError") or error.timeout

@@ -60,7 +60,9 @@ class Conversion:
     """Convert one document, and stop when it becomes too large to be one."""
 
     #: How many values it has, containers included.
-    size = 0
+    values = 0
+    #: How many characters its texts have that are not wholly ASCII: in memory each takes up to four bytes, and UTF-8's.
+    wide_characters = 0
 
     def document(self, fields: Fields, taken: Container[str] = (), depth: int = 1) -> dict[str, Any]:
         """Return *fields* as a document that BSON can encode, without the names that are *taken*. O(values).
@@ -73,7 +75,11 @@ class Conversion:
         for name, value in document.items():
             kind = type(value)
             # Most values are plain text or kept as they are; a call for each would double the cost.
-            if (kind is str and value.isascii()) or kind in _KEPT:
+            if kind is str:
+                if not value.isascii():
+                    document[name] = self._text(value)
+                continue
+            if kind in _KEPT:
                 continue
             if convert := _SCALARS.get(kind):
                 document[name] = convert(value)
@@ -95,16 +101,22 @@ class Conversion:
         return array
 
     def _grow(self, values: int, depth: int) -> None:
-        self.size += values
-        if self.size > MAX_VALUES:
+        self.values += values
+        if self.values > MAX_VALUES:
             raise NotStorableError(f"more than {MAX_VALUES:,} values")
         if depth > MAX_DEPTH:
             raise NotStorableError(f"more than {MAX_DEPTH} levels (does it hold itself?)")
+
+    def _text(self, text: str) -> str:
+        self.wide_characters += len(text)
+        return clean_text(text)
 
     def _value(self, value: Any, depth: int) -> Any:
         kind = type(value)
         if kind in _KEPT:
             return value
+        if kind is str:
+            return value if value.isascii() else self._text(value)
         if convert := _SCALARS.get(kind):
             return convert(value)
         if kind is list:
@@ -113,6 +125,8 @@ class Conversion:
             return self.document(value.items(), depth=depth + 1)
         if isinstance(value, enum.Enum):
             return self._value(value.value, depth)
+        if isinstance(value, str):
+            return self._text(str.__str__(value))
         for base, convert in _SCALARS.items():
             if isinstance(value, base):
                 return convert(value)
@@ -169,7 +183,6 @@ def _sorted(members: list[Any]) -> list[Any]:
 #: How a value of each type, or of a class derived from it, becomes one of BSON's; the first that fits counts. What
 #: comes out is of BSON's types exactly: no code of the value's own class runs later, when it is sent in a batch.
 _SCALARS: dict[type, Callable[[Any], Any]] = {
-    str: lambda value: clean_text(str.__str__(value)),
     int: _integer,
     float: float.__float__,
     Decimal: lambda value: _decimal(Decimal.__str__(value)),

@@ -80,17 +80,15 @@ class Writer:
         return True
 
     async def _encode(self, drafts: Sequence[Draft]) -> dict[str, list[Document]]:
-        """Return the documents by collection; pages are compressed in a thread."""
-        pages: list[RawPage] = []
+        """Return the documents by collection, first the pages, which are compressed in a thread."""
+        pages = [draft for draft in drafts if isinstance(draft, RawPage)]
         groups: defaultdict[str, list[Document]] = defaultdict(list)
-        for draft in drafts:
-            if isinstance(draft, RawPage):
-                pages.append(draft)
-            else:
-                groups[draft.collection].append(draft)
         if pages:
             for document in await asyncio.get_running_loop().run_in_executor(self._encoder, encode_pages, pages):
                 groups[document.collection].append(document)
+        for draft in drafts:
+            if isinstance(draft, Document):
+                groups[draft.collection].append(draft)
         return groups
 
 

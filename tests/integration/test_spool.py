@@ -146,11 +146,11 @@ async def test_while_mongod_is_dead_all_becomes_durable_and_later_all_is_there_o
 
 
 @contextmanager
-def failing(server: EmbeddedMongo, *commands: str, code: int) -> Iterator[None]:
-    """Have a server refuse commands."""
+def failing(server: EmbeddedMongo, *commands: str, times: int | None = None, **how: Any) -> Iterator[None]:
+    """Have a server refuse commands, always or so many times."""
     with MongoClient[dict[str, Any]](server.url) as client:
-        data = {"failCommands": list(commands), "errorCode": code}
-        client.admin.command("configureFailPoint", "failCommand", mode="alwaysOn", data=data)
+        mode = "alwaysOn" if times is None else {"times": times}
+        client.admin.command("configureFailPoint", "failCommand", mode=mode, data={"failCommands": commands, **how})
         try:
             yield
         finally:
@@ -162,7 +162,7 @@ async def test_a_server_that_refuses_for_now(
     own_mongo: EmbeddedMongo, config: Config, counts: Counter[str], tmp_path: Path, code: int
 ) -> None:
     async with store_of(config, counts) as store:
-        with failing(own_mongo, "insert", code=code):
+        with failing(own_mongo, "insert", errorCode=code):
             await put(store, range(200))
             await durable(store)
             assert counts["spooled"] == 400
@@ -170,6 +170,33 @@ async def test_a_server_that_refuses_for_now(
     assert stored(own_mongo) == (200, 200)
     assert counts["rejected"] == 0
     assert is_empty(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"closeConnection": True},
+        {"errorCode": 10107},
+        {"errorCode": 11602},
+        {"writeConcernError": {"code": 91, "errmsg": "shutting down"}},
+        {"errorCode": 133},
+    ],
+    ids=["line dropped", "not primary", "interrupted", "not by a majority", "no primary for the router"],
+)
+async def test_what_is_broken_off_once_is_repeated_at_once(
+    own_mongo: EmbeddedMongo,
+    config: Config,
+    counts: Counter[str],
+    caplog: pytest.LogCaptureFixture,
+    how: dict[str, Any],
+) -> None:
+    async with store_of(config, counts) as store:
+        with failing(own_mongo, "insert", times=1, **how):
+            await put(store, range(100))
+            await durable(store)
+    assert stored(own_mongo) == (100, 100)
+    assert (counts["spooled"], counts["retries"], counts["rejected"]) == (0, 0, 0)
+    assert not [record for record in caplog.records if record.levelname == "WARNING"]
 
 
 async def test_an_account_that_loses_its_rights_in_a_crawl(

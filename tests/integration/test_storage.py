@@ -30,6 +30,7 @@ from crawler.storage.destination import Destination
 from crawler.storage.documents import (
     Document,
     Draft,
+    Fields,
     RawPage,
     Source,
     body_of,
@@ -224,7 +225,10 @@ async def test_a_document_that_mongodb_refuses_is_set_aside_alone(
         "products", bson.encode({"_id": [1], "source_url": "http://site.example/wrong", "crawled_at": NOW})
     )
     large = msgspec.structs.replace(page(7), body=os.urandom(17 << 20))
-    drafts = [page(1), product("A-1"), wrong, large, product("A-2"), page(2)]
+    # What was taken can be encoded; this stands for what nobody thought of.
+    fields = Fields(_id="A-3", source_url="http://site.example/odd", crawled_at=NOW, odd=object())
+    odd = Document("products", fields, 100)
+    drafts = [page(1), product("A-1"), wrong, large, odd, product("A-2"), page(2)]
     await write(drafts)
     await write(drafts)
     found = await content(database)
@@ -233,7 +237,8 @@ async def test_a_document_that_mongodb_refuses_is_set_aside_alone(
     rejects = {note["url"]: note["reason"] for note in found["rejects"]}
     assert "cannot be of type array" in rejects["http://site.example/wrong"]
     assert "MongoDB takes 16,711,680" in rejects["http://site.example/7"]
-    assert counts["rejected"] == 4
+    assert "cannot encode object" in rejects["http://site.example/odd"]
+    assert counts["rejected"] == 6
 
 
 async def test_what_a_rule_of_the_users_refuses_is_set_aside(write: Write, database: Database) -> None:

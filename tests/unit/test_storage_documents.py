@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import gc
 import hashlib
 import os
-import sys
 import threading
+import tracemalloc
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -182,13 +184,56 @@ def test_what_was_accepted_does_not_change() -> None:
         assert decoded(document)["words"] == ["one"]
 
 
-def test_a_document_tells_its_size_about() -> None:
-    """In memory: many small values take more than their bytes."""
-    assert 10_000 < item_document({"text": "x" * 10_000}, SOURCE).size_bytes < 13_000
-    assert 2_000 < item_document({"text": "x" * 1_000}, SOURCE).size_bytes < 3_000
-    assert item_document({"rows": [{}] * 2_000}, SOURCE).size_bytes > 2_000 * sys.getsizeof({})
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda n: {"text": f"{n}" + "x" * 1_000},
+        lambda n: {"text": f"{n}" + "x" * 10_000},
+        lambda n: {"text": f"{n}" + "x" * 3_900 + "\N{GRINNING FACE}"},
+        lambda n: {"text": f"{n}" + "x" * 3_900 + "\N{CJK UNIFIED IDEOGRAPH-53D8}"},
+        lambda n: {"text": f"{n}" + "é" * 1_900},
+        lambda n: {"words": [f"{n}\N{GRINNING FACE}{word}" for word in range(90)]},
+        lambda n: {f"{n} key {key}": f"{n}" * 9 for key in range(40)},
+        lambda n: {"rows": [{} for _ in range(2_000)], "n": n},
+        lambda n: {"rows": [[] for _ in range(90)], "n": n},
+        lambda n: {"numbers": [n + number / 7 for number in range(90)]},
+        lambda n: {"prices": [Decimal(price) / 100 for price in range(90)], "n": n},
+        lambda n: {"binary": bson.Binary(bytes(100_000 + n), 8)},
+    ],
+)
+def test_a_document_takes_no_more_memory_than_it_says(make: Callable[[int], dict[str, Any]]) -> None:
+    item_document(make(0), SOURCE)  # what is made once
+    gc.collect()
+    tracemalloc.start()
+    try:
+        documents = [item_document(make(number), SOURCE) for number in range(1, 51)]
+        gc.collect()
+        taken_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    said_bytes = sum(document.size_bytes for document in documents)
+    assert said_bytes / 4 < taken_bytes < said_bytes
+
+
+def test_a_long_address_counts() -> None:
     far = msgspec.structs.replace(SOURCE, url="http://shop.example/" + "x" * 20_000)
     assert item_document({"n": 1}, far).size_bytes > 20_000
+
+
+def test_documents_are_not_printed_into_errors() -> None:
+    """PyMongo does so with each that is there already."""
+    for item in ({"text": "x"}, {"text": "x" * 10_000}):
+        assert len(repr(item_document(item, SOURCE).fields)) < 20
+
+
+def test_what_binary_holds_counts_for_the_checksum() -> None:
+    """PyMongo shows nothing of one that is sensitive."""
+    checksums = {
+        decoded(item_document({"binary": bson.Binary(content, subtype)}, SOURCE))["_checksum"]
+        for content in (b"one", b"two")
+        for subtype in (0, 8)
+    }
+    assert len(checksums) == 4
 
 
 class Rude(dict[str, Any]):
