@@ -78,7 +78,7 @@ def _crawls(bench: Bench, server: EmbeddedMongo) -> tuple[dict[str, list[Run]], 
 
     Return the runs as fast as can be, and those at a calm pace.
     """
-    site = replace(SITE, products=bench.choose(1200, 300), page_bytes=storage_path.PAGE_BYTES)
+    site = replace(SITE, products=bench.choose(2000, 300), page_bytes=storage_path.PAGE_BYTES)
     with ExitStack() as stack:
         track = stack.enter_context(Track(site))
         line = stack.enter_context(SlowLine(server.port, FAR_S / 2))
