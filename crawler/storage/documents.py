@@ -53,7 +53,7 @@ class _Brief:
         return f"<{type(self).__name__}>"
 
 
-class Fields(_Brief, dict[str, Any]):
+class Unencoded(_Brief, dict[str, Any]):
     """The fields of a document that is not encoded yet."""
 
     __slots__ = ()
@@ -69,7 +69,7 @@ class Document(msgspec.Struct, frozen=True, gc=False):
     """One document that BSON can hold, and the collection where it belongs."""
 
     collection: str
-    fields: Fields | Encoded
+    fields: Unencoded | Encoded
     #: What it takes in memory, about.
     size_bytes: int
 
@@ -178,7 +178,7 @@ def item_document(item: Any, source: Source) -> Document:
         size_bytes = len(packed) + len(source.url)
         if size_bytes <= _SMALL_BYTES and conversion.values <= _FEW_VALUES:
             size_bytes += conversion.values * _VALUE_BYTES + conversion.wide_characters * _WIDE_BYTES + OVERHEAD_BYTES
-            return Document(kind.collection, Fields(document), size_bytes)
+            return Document(kind.collection, Unencoded(document), size_bytes)
         return Document.encoded(kind.collection, _sized(bson.encode(document)))
     except NotStorableError:
         raise
@@ -194,7 +194,7 @@ def reject_item(item: Any, source: Source, reason: str) -> Document:
 
 def reject_document(document: Document, reason: str) -> Document:
     """Describe a document that MongoDB refused."""
-    fields = dict(document.fields) if isinstance(document.fields, Fields) else bson.decode(document.raw)
+    fields = dict(document.fields) if isinstance(document.fields, Unencoded) else bson.decode(document.raw)
     url = fields["url" if document.collection == RAW_PAGES else "source_url"]
     return _reject(document.collection, fields["_id"], url, fields["crawled_at"], reason, _shown(fields))
 

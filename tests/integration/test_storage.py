@@ -30,9 +30,9 @@ from crawler.storage.destination import Destination
 from crawler.storage.documents import (
     Document,
     Draft,
-    Fields,
     RawPage,
     Source,
+    Unencoded,
     body_of,
     item_document,
     reject_item,
@@ -226,7 +226,7 @@ async def test_a_document_that_mongodb_refuses_is_set_aside_alone(
     )
     large = msgspec.structs.replace(page(7), body=os.urandom(17 << 20))
     # What was taken can be encoded; this stands for what nobody thought of.
-    fields = Fields(_id="A-3", source_url="http://site.example/odd", crawled_at=NOW, odd=object())
+    fields = Unencoded(_id="A-3", source_url="http://site.example/odd", crawled_at=NOW, odd=object())
     odd = Document("products", fields, 100)
     drafts = [page(1), product("A-1"), wrong, large, odd, product("A-2"), page(2)]
     await write(drafts)
